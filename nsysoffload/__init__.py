@@ -1,0 +1,43 @@
+"""Measure how far JAX host offloading hides behind compute, from an Nsight Systems trace.
+
+In five lines::
+
+    import nsysoffload
+
+    report = nsysoffload.analyze(["trace.sqlite"])
+    print(report.verdict.text, report.total.both.overlap)
+    nsysoffload.write(report, "reports/trace")
+
+Names are imported when they are first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nsysoffload.analysis import analyze, load, write
+    from nsysoffload.errors import OffloadError
+    from nsysoffload.report.model import Report
+
+__all__ = ["OffloadError", "Report", "analyze", "load", "write"]
+
+_HOME = {
+    "analyze": "nsysoffload.analysis",
+    "load": "nsysoffload.analysis",
+    "write": "nsysoffload.analysis",
+    "OffloadError": "nsysoffload.errors",
+    "Report": "nsysoffload.report.model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("nsysoffload")
+    if name not in _HOME:
+        raise AttributeError(f"module 'nsysoffload' has no attribute '{name}'")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,309 @@
+"""The whole way from trace files to a report, and from a report to files."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+
+from nsysoffload.errors import OffloadError, TraceError, UsageError
+from nsysoffload.hardware import LINKS
+from nsysoffload.overlap.transfers import DeviceOverlap, measure
+from nsysoffload.report.compose import compose
+from nsysoffload.report.format import moment
+from nsysoffload.report.model import Rank, Report, Warning_
+from nsysoffload.timeline.timeline import DeviceTimeline, Timeline, build
+from nsysoffload.trace.files import export_of, located
+from nsysoffload.trace.reader import GPU_TABLES, read
+from nsysoffload.trace.tables import TABLES, Trace
+from nsysoffload.window import parse_window
+
+__all__ = ["FORMATS", "Options", "analyze", "load", "render", "write"]
+
+_RENDERERS = {"html": "html", "md": "markdown", "json": "json"}  # imported when they are asked for
+FORMATS = tuple(_RENDERERS)
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for beyond the defaults; see `analyze` for each."""
+
+    window: str | None = None
+    device: tuple[str, ...] = field(default=())
+    collective: str | None = None
+    not_compute: str | None = None
+    link: str | None = None
+
+    def given(self) -> dict[str, object]:
+        """Return the options that differ from their defaults."""
+        return {name: value for name, value in vars(self).items() if value}
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """Read a trace into typed tables.
+
+    Parameters
+    ----------
+    path : path
+        SQLite export, ``.nsys-rep`` or ``.qdrep`` report (exported with nsys), or run folder.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be read or holds no GPU activity.
+    """
+    trace = located(Path(path))
+    with export_of(trace) as export:
+        return _named(read(export), trace)
+
+
+def analyze(
+    traces: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    window: str | None = None,
+    device: Sequence[str] = (),
+    collective: str | None = None,
+    not_compute: str | None = None,
+    link: str | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Measure how far transfers hide behind compute.
+
+    Parameters
+    ----------
+    traces : path or iterable of path
+        One trace, or one per rank: then the report details the slowest and lists all. Ranks are
+        analysed in processes of their own, so a script that passes several guards its main module.
+    window : str, optional
+        ``A..B`` with units, on the trace's own clock; by default all that was recorded.
+    device : sequence of str, optional
+        Devices by ordinal, uuid or id; by default all.
+    collective, not_compute : str, optional
+        Regular expressions for kernels to count as collectives, or not as compute, as well.
+    link : str, optional
+        Key of `nsysoffload.hardware.LINKS`; by default the link follows from the GPU's name.
+    progress : callable, optional
+        Called with how much is done and how much there is to do.
+
+    Raises
+    ------
+    TraceError
+        If no trace can be used.
+    UsageError
+        If an option cannot be read or does not fit the trace.
+    """
+    named = [traces] if isinstance(traces, str | os.PathLike) else list(traces)
+    paths = [located(Path(path)) for path in named]
+    options = Options(window, tuple(device), collective, not_compute, link)
+    _check(options)
+    if not paths:
+        raise UsageError("No trace was given; name at least one.")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UsageError("A trace is given twice; name each rank's trace once.")
+    if len(paths) == 1:
+        return _analyzed(paths[0], options, progress)
+    return _ranked(paths, _all_analyzed(paths, options, progress))
+
+
+# --- One trace ---
+
+
+def _check(options: Options) -> None:
+    """Fail on options that fit no trace, before anything is read."""
+    if options.window:
+        parse_window(options.window)
+    for pattern in (options.collective, options.not_compute):
+        _pattern(pattern)
+    if options.link and options.link not in LINKS:
+        raise UsageError(f"Link '{options.link}' is not known; choose from {', '.join(LINKS)}.")
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(f"'{text}' is no regular expression ({error}); correct it.") from error
+
+
+def _analyzed(path: Path, options: Options, progress: Progress | None = None) -> Report:
+    with export_of(path) as export:
+        trace = _named(read(export, (*GPU_TABLES, "calls"), progress), path)
+    timeline = build(trace, _pattern(options.collective), _pattern(options.not_compute))
+    if not timeline.devices:
+        raise TraceError(f"{path.name} holds no GPU row that can be believed; {_why(timeline)}")
+    window = parse_window(options.window) if options.window else None
+    overlaps = [measure(device, window) for device in _chosen(timeline, options.device)]
+    _check_window(overlaps, options.window)
+    link = LINKS[options.link] if options.link else None
+    source = "--window" if window else "recorded"
+    return compose(timeline, overlaps, source, options.given(), link)
+
+
+def _named(trace: Trace, path: Path) -> Trace:
+    return replace(trace, source=replace(trace.source, path=path))
+
+
+def _why(timeline: Timeline) -> str:
+    reasons = [w.message for w in timeline.warnings if w.code == "rows_not_believed"]
+    return reasons[0] if reasons else "record again."
+
+
+def _chosen(timeline: Timeline, wanted: Sequence[str]) -> list[DeviceTimeline]:
+    if not wanted:
+        return list(timeline.devices)
+    gpus = timeline.trace.gpus
+    names = {
+        device.number: {str(gpus["ordinal"][device.number]), gpus["id"][device.number]}
+        for device in timeline.devices
+    }
+    for name in wanted:
+        if not any(name.removeprefix("GPU-") in known for known in names.values()):
+            present = ", ".join(str(gpus["ordinal"][number]) for number in names)
+            raise UsageError(f"Device '{name}' is not in the trace; present: {present}.")
+    asked = {name.removeprefix("GPU-") for name in wanted}
+    return [device for device in timeline.devices if names[device.number] & asked]
+
+
+def _check_window(overlaps: Sequence[DeviceOverlap], window: str | None) -> None:
+    empty = all(o.window[0] >= o.window[1] and o.kernels.empty and o.transfers.empty for o in overlaps)
+    if window and empty:
+        start = min(o.device.recorded[0] for o in overlaps)
+        end = max(o.device.recorded[1] for o in overlaps)
+        raise UsageError(
+            f"Window {window} holds no GPU activity; the trace was recorded from"
+            f" {moment(start)} to {moment(end)}."
+        )
+
+
+# --- Several ranks ---
+
+
+def _all_analyzed(
+    paths: Sequence[Path], options: Options, progress: Progress | None
+) -> list[Report | OffloadError]:
+    """Analyse each trace in a process of its own; what fails is returned as its error."""
+    workers = min(len(paths), os.cpu_count() or 1)
+    results: list[Report | OffloadError] = []
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for result in pool.map(_attempt, paths, [options] * len(paths)):
+            results.append(result)
+            if progress:
+                progress(len(results), len(paths))
+    return results
+
+
+def _attempt(path: Path, options: Options) -> Report | OffloadError:
+    try:
+        return _analyzed(path, options)
+    except OffloadError as error:
+        return error
+
+
+def _ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> Report:
+    """Detail the slowest rank, list all, and carry the other ranks' warnings along."""
+    labels = _labels(paths)
+    reports = [(n, r) for n, r in zip(labels, results, strict=True) if isinstance(r, Report)]
+    errors = [error for error in results if isinstance(error, OffloadError)]
+    if not reports:
+        raise errors[0]
+    reports.sort(key=lambda item: (-_length_ns(item[1]), item[0]))
+    slowest = reports[0][1]
+    warnings = (
+        *slowest.trace.warnings,
+        *_others(reports[1:]),
+        *(Warning_("trace_unusable", str(error)) for error in errors),
+    )
+    return replace(
+        slowest,
+        trace=replace(slowest.trace, file=reports[0][0], warnings=warnings),
+        ranks=tuple(_rank(label, report) for label, report in reports),
+    )
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """Base names; with the folder's base name where they are alike."""
+    names = [path.name for path in paths]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{path.resolve().parent.name}/{path.name}" for path in paths]
+
+
+def _length_ns(report: Report) -> int:
+    return report.window.end_ns - report.window.start_ns
+
+
+def _rank(label: str, report: Report) -> Rank:
+    both = report.total.both
+    return Rank(
+        file=label,
+        window_ns=_length_ns(report),
+        devices=len(report.devices),
+        kernels=report.total.kernels,
+        compute_busy_ns=report.total.compute_busy_ns,
+        busy_ns=both.busy_ns,
+        exposed_ns=both.exposed_ns,
+        overlap=both.overlap,
+        overlap_null_reason=both.overlap_null_reason,
+        warnings=len(report.trace.warnings),
+    )
+
+
+def _others(reports: Sequence[tuple[str, Report]]) -> list[Warning_]:
+    """Warnings of the ranks that are not detailed, one of each code with how many more there are."""
+    by_code: dict[str, list[tuple[str, Warning_]]] = {}
+    for label, report in reports:
+        for warning in report.trace.warnings:
+            by_code.setdefault(warning.code, []).append((label, warning))
+    merged = []
+    for code, found in by_code.items():
+        label, warning = found[0]
+        files = {name for name, _ in found}
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        merged.append(Warning_(code, f"{label}{more}: {warning.message}"))
+    return merged
+
+
+# --- Files ---
+
+
+def render(report: Report, format: str) -> str:
+    """Render a report as ``html``, ``md`` or ``json``."""
+    renderer = import_module(f"nsysoffload.report.{_RENDERERS[format]}")
+    return str(renderer.render(report))
+
+
+def write(
+    report: Report, directory: str | os.PathLike[str], formats: Sequence[str] = FORMATS
+) -> list[Path]:
+    """Write ``report.html``, ``report.md`` and ``report.json``; old ones stay until all are whole.
+
+    Parameters
+    ----------
+    report : Report
+        What to write.
+    directory : path
+        Folder for the files, made if it is not there.
+    formats : sequence of str
+        Which of `FORMATS` to write.
+
+    Returns
+    -------
+    list of Path
+        The files, in the order of `formats`.
+
+    Raises
+    ------
+    OffloadError
+        If they cannot be written; then nothing is changed.
+    """
+    from nsysoffload.report.write import write as write_files
+
+    files = {f"report.{format}": render(report, format) for format in formats}
+    return write_files(files, Path(directory))

@@ -1,0 +1,40 @@
+"""The command line: `nsysoffload COMMAND`. Commands are thin; the library does the work."""
+
+from importlib.metadata import version
+
+import click
+
+from nsysoffload.cli.analyze import analyze
+from nsysoffload.cli.demo import demo
+from nsysoffload.cli.options import CONTEXT, Group, debug_option
+
+__all__ = ["main"]
+
+
+def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        click.echo(f"nsysoffload {version('nsysoffload')}")
+        ctx.exit()
+
+
+@click.group(cls=Group, context_settings=CONTEXT, no_args_is_help=True)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@debug_option
+def main() -> None:
+    """Measure how far JAX host offloading hides behind compute.
+
+    \b
+    Example:
+      nsysoffload analyze trace.sqlite
+    """
+
+
+main.add_command(analyze)
+main.add_command(demo)

@@ -1,0 +1,140 @@
+"""`nsysoffload analyze`: measure a trace and write the report."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nsysoffload.cli.options import debug_option, warn
+
+if TYPE_CHECKING:
+    from nsysoffload.report.model import Report
+
+__all__ = ["analyze", "show"]
+
+_FORMATS = ("html", "md", "json")
+_LONG_READ_BYTES = 50_000_000  # below it a read is over before a bar could be read
+
+
+def _formats(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+    unknown = [name for name in names if name not in _FORMATS]
+    if unknown or not names:
+        known = ", ".join(_FORMATS)
+        raise click.BadParameter(f"'{value}' is not a list of formats; choose from {known}.")
+    return names
+
+
+@click.command()
+@click.argument(
+    "traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path)
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for the report, '-' for stdout with one format.  [default: reports/NAME]",
+)
+@click.option(
+    "--format",
+    "formats",
+    default="html,md,json",
+    show_default=True,
+    callback=_formats,
+    help="Formats to write, separated by commas.",
+)
+@click.option(
+    "--window", metavar="A..B", help="Analyse this part of the trace's clock, such as 1.5s..2s."
+)
+@click.option(
+    "--device", multiple=True, metavar="ID", help="Analyse this device: ordinal, uuid or id."
+)
+@click.option("--link", metavar="NAME", help="Judge bandwidth by this link, such as pcie5x16.")
+@click.option("--collective", metavar="REGEX", help="Count these kernels as collectives as well.")
+@click.option("--not-compute", metavar="REGEX", help="Do not count these kernels as compute.")
+@debug_option
+def analyze(
+    traces: tuple[Path, ...],
+    output: str | None,
+    formats: tuple[str, ...],
+    window: str | None,
+    device: tuple[str, ...],
+    link: str | None,
+    collective: str | None,
+    not_compute: str | None,
+) -> None:
+    """Measure how far transfers hide behind compute, and write the report.
+
+    TRACE is an SQLite export of Nsight Systems, a .nsys-rep report (needs nsys) or a run folder.
+    Several traces, one per rank, give one report with the slowest in detail.
+
+    \b
+    Example:
+      nsysoffload analyze trace.sqlite
+      nsysoffload analyze rank*.sqlite --window 1.5s..2s -o reports/step
+    """
+    if output == "-" and len(formats) > 1:
+        raise click.UsageError("'-o -' prints one format; name it, for example with --format json.")
+    import nsysoffload
+
+    with _progress(traces) as progress:
+        report = nsysoffload.analyze(
+            traces,
+            window=window,
+            device=device,
+            link=link,
+            collective=collective,
+            not_compute=not_compute,
+            progress=progress,
+        )
+    if output == "-":
+        from nsysoffload.analysis import render
+
+        click.echo(render(report, formats[0]), nl=False)
+        _warn(report)
+    else:
+        show(report, Path(output) if output else _default_folder(traces), formats)
+
+
+def show(report: "Report", folder: Path, formats: tuple[str, ...] = _FORMATS) -> None:
+    """Write a report, print its summary and where the files are."""
+    import nsysoffload
+    from nsysoffload.report import terminal
+
+    paths = nsysoffload.write(report, folder, formats)
+    click.echo(terminal.render(report), nl=False)
+    _warn(report)
+    for path in paths:
+        click.echo(path)
+
+
+def _warn(report: "Report") -> None:
+    for warning in report.trace.warnings:
+        warn(warning.code, warning.message)
+
+
+def _default_folder(traces: tuple[Path, ...]) -> Path:
+    from nsysoffload.trace.files import located, report_name
+
+    name = report_name(located(traces[0]))
+    more = f"-and-{len(traces) - 1}-more" if len(traces) > 1 else ""
+    return Path("reports", f"{name}{more}")
+
+
+@contextmanager
+def _progress(traces: tuple[Path, ...]) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar on stderr for long reads, if that is a terminal."""
+    size = sum(path.stat().st_size for path in traces if path.is_file())
+    if not sys.stderr.isatty() or (size < _LONG_READ_BYTES and len(traces) == 1):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Reading" if len(traces) == 1 else "Analysing ranks", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

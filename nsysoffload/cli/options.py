@@ -1,0 +1,72 @@
+"""How commands behave: one group that turns errors into a sentence, and options they share."""
+
+import sys
+from typing import Any
+
+import click
+
+from nsysoffload.errors import OffloadError
+
+__all__ = ["CONTEXT", "Failure", "Group", "debug_option", "warn"]
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_DEBUG = "nsysoffload.debug"
+
+
+class Failure(click.ClickException):
+    """An error as the command line shows it: one sentence on stderr, and an exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(" ".join(message.split()))
+        self.exit_code = exit_code
+
+
+class Group(click.Group):
+    """A group whose commands fail with a sentence; ``--debug`` shows the traceback instead."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("Interrupted; nothing was written.", err=True)
+            ctx.exit(130)
+        except Exception as error:
+            if ctx.meta.get(_DEBUG):
+                raise
+            raise _failure(error) from error
+
+
+def _failure(error: Exception) -> Failure:
+    if isinstance(error, OffloadError):
+        return Failure(str(error), error.exit_code)
+    if isinstance(error, MemoryError):
+        return Failure("The machine ran out of memory; analyse fewer traces at once.", 2)
+    kind = type(error).__name__
+    return Failure(
+        f"Something unforeseen happened ({kind}: {str(error)[:200]}); run it again with --debug"
+        " and report what it prints.",
+        2,
+    )
+
+
+def _note(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[_DEBUG] = True
+
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    callback=_note,
+    help="Show the traceback of an error.",
+)
+
+
+def warn(code: str, message: str) -> None:
+    """Print a warning to stderr."""
+    label = click.style("Warning", fg="yellow", bold=True) if sys.stderr.isatty() else "Warning"
+    click.echo(f"{label} [{code}]: {message}", err=True)

@@ -1,0 +1,3 @@
+"""Measurements of overlap, bandwidth and what stands in its way."""
+
+__all__: list[str] = []

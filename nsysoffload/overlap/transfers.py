@@ -1,0 +1,285 @@
+"""How much of the transfers runs behind compute, on one device and in one window.
+
+All lengths are of unions, so that two streams never count twice and hidden + exposed = busy::
+
+    compute    [0        6)         [9    12)
+    transfer        [4          10)               busy 6, hidden 2 + 1, exposed 3
+    collective         [5    8)                   of it hidden by collectives 2
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nsysoffload.overlap.link import (
+    SizeClassTotals,
+    burst_gbps,
+    lone,
+    row_gbps,
+    size_classes,
+)
+from nsysoffload.timeline.intervals import (
+    Intervals,
+    clip,
+    covered_ns,
+    difference,
+    grouped_length_ns,
+    intersection,
+    intervals,
+    length_ns,
+    union,
+)
+from nsysoffload.timeline.timeline import DIRECTIONS, DeviceTimeline
+from nsysoffload.trace.tables import UNSET
+
+__all__ = ["Cover", "DeviceOverlap", "DirectionOverlap", "measure"]
+
+MIN_LONE_BYTES = 1 << 20  # smaller copies show latency, not bandwidth
+MIN_LINK_BYTES = 16 << 20  # copies that fill a link, by which it may be judged
+
+
+@dataclass(frozen=True)
+class Cover:
+    """How a set of transfers is covered: ``hidden_ns + exposed_ns == busy_ns``."""
+
+    busy_ns: int
+    hidden_ns: int
+    exposed_ns: int
+    hidden_by_collectives_ns: int
+    undetermined_ns: int
+    overlap: float | None
+    overlap_null_reason: str | None
+
+
+@dataclass(frozen=True)
+class DirectionOverlap:
+    """Transfers of one direction; fields as in `nsysoffload.report.model.Direction`.
+
+    ``link_gbps`` is the fastest lone pinned copy of at least 16 MiB.
+    """
+
+    cover: Cover
+    copies: int
+    bytes: int | None
+    sum_ns: int
+    gbps: float | None
+    burst_gbps: float | None
+    lone_gbps: float | None
+    link_gbps: float | None
+    sizes: tuple[SizeClassTotals, ...]
+
+
+@dataclass(frozen=True)
+class DeviceOverlap:
+    """The measurements of one device in ``window``.
+
+    ``kernels`` and ``transfers`` are the timeline's rows in the window, clipped to it; transfers
+    have ``hidden_ns`` as well, the part of each under compute. ``kernel_names`` has per name code
+    the ``count`` and ``busy_ns`` of its rows.
+    """
+
+    device: DeviceTimeline
+    window: tuple[int, int]
+    kernels: pd.DataFrame
+    transfers: pd.DataFrame
+    kernel_names: pd.DataFrame
+    kernel_count: int
+    compute_busy_ns: int
+    collective_busy_ns: int
+    other_busy_ns: int
+    idle_ns: int
+    directions: dict[str, DirectionOverlap]
+    both: Cover
+    concurrent_ns: int
+    migrations: dict[str, tuple[int, int]]
+
+
+def measure(device: DeviceTimeline, window: tuple[int, int] | None = None) -> DeviceOverlap:
+    """Measure one device.
+
+    Parameters
+    ----------
+    device : DeviceTimeline
+        Its rows.
+    window : tuple of int, optional
+        Start and end on the trace's clock; clamped to what was recorded on the device. Rows that
+        cross an edge are cut there, their bytes in proportion.
+    """
+    start, end = _clamped(device.recorded, window)
+    kernels = _cut(device.kernels, start, end, window)
+    transfers = _cut(device.transfers, start, end, window)
+    of_kind = {kind: _spans(kernels, "kind", kind) for kind in ("compute", "collective")}
+    compute, collective = (union(spans) for spans in of_kind.values())
+    other, graphs = (union(clip(spans, start, end)) for spans in (device.other, device.graphs))
+    moved = {name: _spans(transfers, "direction", name) for name in DIRECTIONS}
+    moving = {name: union(spans) for name, spans in moved.items()}
+    beside = union(compute, collective, other, graphs)
+    transfers = transfers.assign(hidden_ns=covered_ns(_pairs(transfers), compute))
+    unknown = _unknown(device, start, end)
+    directions = {
+        name: _direction(
+            transfers[(transfers["direction"] == name).to_numpy()],
+            _cover(moving[name], compute, collective, graphs, unknown),
+            _pairs(transfers),
+            beside,
+            kernels["start_ns"].to_numpy(),
+        )
+        for name in DIRECTIONS
+    }
+    everything = union(beside, *moving.values())
+    migrations = _cut(device.migrations, start, end, window)
+    return DeviceOverlap(
+        device=device,
+        window=(start, end),
+        kernels=kernels,
+        transfers=transfers,
+        kernel_names=_by_name(kernels),
+        kernel_count=sum(len(spans) for spans in of_kind.values()),
+        compute_busy_ns=length_ns(compute),
+        collective_busy_ns=length_ns(collective),
+        other_busy_ns=length_ns(other),
+        idle_ns=end - start - length_ns(everything),
+        directions=directions,
+        both=_cover(union(*moving.values()), compute, collective, graphs, unknown),
+        concurrent_ns=length_ns(intersection(moving["h2d"], moving["d2h"])),
+        migrations={name: _moved(migrations, name) for name in DIRECTIONS},
+    )
+
+
+# --- Windows ---
+
+
+def _clamped(recorded: tuple[int, int], window: tuple[int, int] | None) -> tuple[int, int]:
+    start, end = recorded
+    if window is None:
+        return start, end
+    start = min(max(start, window[0]), end)
+    return start, max(start, min(end, window[1]))
+
+
+def _cut(
+    rows: pd.DataFrame, start: int, end: int, window: tuple[int, int] | None
+) -> pd.DataFrame:
+    """Rows in the window, cut at its edges; a row without length belongs where it starts."""
+    if window is None:
+        return rows
+    begins, ends = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+    point = (begins == ends) & (begins >= window[0]) & (begins < window[1])
+    rows = rows[((begins < end) & (ends > start) & (begins < ends)) | point]
+    begins, ends = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+    cut = {"start_ns": np.clip(begins, start, end), "end_ns": np.clip(ends, start, end)}
+    if "size_bytes" in rows:
+        size = rows["size_bytes"].to_numpy().copy()
+        for row in np.flatnonzero((begins < start) | (ends > end)):
+            size[row] = _share(int(size[row]), int(begins[row]), int(ends[row]), start, end)
+        cut["size_bytes"] = size
+    return rows.assign(**cut)
+
+
+def _share(size: int, begin: int, end: int, first: int, last: int) -> int:
+    """Bytes moved in ``[first, last)``; shares of adjoining windows add up exactly."""
+    if size == UNSET or begin == end:
+        return size
+
+    def moved(time: int) -> int:
+        return size * (min(max(time, begin), end) - begin) // (end - begin)
+
+    return moved(last) - moved(first)
+
+
+# --- Measures ---
+
+
+def _unknown(device: DeviceTimeline, start: int, end: int) -> str | None:
+    """Say why no overlap can be told on this device at all, or None."""
+    if device.doubt:
+        return device.doubt
+    if device.kernels.empty:
+        return "no kernel was recorded on this device"
+    if end <= start:
+        return "nothing was recorded in this window"
+    return None
+
+
+def _cover(
+    moving: Intervals,
+    compute: Intervals,
+    collective: Intervals,
+    graphs: Intervals,
+    unknown: str | None,
+) -> Cover:
+    exposed = difference(moving, compute)
+    busy_ns, exposed_ns = length_ns(moving), length_ns(exposed)
+    undetermined_ns = length_ns(intersection(exposed, graphs))
+    reason = unknown
+    if busy_ns == 0:
+        reason = "no transfer time was recorded"
+    elif reason is None and undetermined_ns:
+        reason = f"{undetermined_ns:,} ns of it lie under CUDA graphs traced as a whole"
+    return Cover(
+        busy_ns=busy_ns,
+        hidden_ns=busy_ns - exposed_ns,
+        exposed_ns=exposed_ns,
+        hidden_by_collectives_ns=length_ns(intersection(exposed, collective)),
+        undetermined_ns=undetermined_ns,
+        overlap=None if reason else (busy_ns - exposed_ns) / busy_ns,
+        overlap_null_reason=reason,
+    )
+
+
+def _direction(
+    rows: pd.DataFrame,
+    cover: Cover,
+    transfers: Intervals,
+    beside: Intervals,
+    kernel_start_ns: NDArray[np.int64],
+) -> DirectionOverlap:
+    start, end, size = (rows[name].to_numpy() for name in ("start_ns", "end_ns", "size_bytes"))
+    duration = end - start
+    sized = bool((size != UNSET).all())
+    alone = lone(intervals(start, end), transfers, beside) & (rows["host"] == "pinned").to_numpy()
+    return DirectionOverlap(
+        cover=cover,
+        copies=len(rows),
+        bytes=int(size.sum()) if sized else None,
+        sum_ns=int(duration.sum()),
+        gbps=row_gbps(size, duration) if sized else None,
+        burst_gbps=burst_gbps(start, end, size, kernel_start_ns) if sized else None,
+        lone_gbps=_best(size, duration, alone & (size >= MIN_LONE_BYTES)),
+        link_gbps=_best(size, duration, alone & (size >= MIN_LINK_BYTES)),
+        sizes=tuple(size_classes(start, end, size)) if sized else (),
+    )
+
+
+def _best(
+    size: NDArray[np.int64], duration: NDArray[np.int64], among: NDArray[np.bool_]
+) -> float | None:
+    among = among & (duration > 0)
+    return float((size[among] / duration[among]).max()) if among.any() else None
+
+
+def _by_name(kernels: pd.DataFrame) -> pd.DataFrame:
+    codes = kernels["name"].cat.codes.to_numpy()
+    names = len(kernels["name"].cat.categories)
+    start, end = kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy()
+    return pd.DataFrame(
+        {
+            "count": np.bincount(codes, minlength=names),
+            "busy_ns": grouped_length_ns(start, end, codes, names),
+        }
+    )
+
+
+def _moved(migrations: pd.DataFrame, direction: str) -> tuple[int, int]:
+    size = migrations["size_bytes"].to_numpy()[(migrations["direction"] == direction).to_numpy()]
+    return len(size), int(size[size != UNSET].sum())
+
+
+def _spans(rows: pd.DataFrame, column: str, value: str) -> Intervals:
+    return _pairs(rows[(rows[column] == value).to_numpy()])
+
+
+def _pairs(rows: pd.DataFrame) -> Intervals:
+    return intervals(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())

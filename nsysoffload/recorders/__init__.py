@@ -1,0 +1,3 @@
+"""Recorders: each makes a run folder or a trace to analyse."""
+
+__all__: list[str] = []

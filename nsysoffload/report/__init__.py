@@ -1,0 +1,3 @@
+"""The report: one model, four renderers."""
+
+__all__: list[str] = []

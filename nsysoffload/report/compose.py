@@ -1,0 +1,337 @@
+"""Measurements -> `Report`: the one place where the report's fields are filled."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+from nsysoffload.hardware import HostLink, Range, gpu_named
+from nsysoffload.overlap.link import SizeClassTotals
+from nsysoffload.overlap.transfers import Cover, DeviceOverlap, DirectionOverlap
+from nsysoffload.report.lanes import COARSE_COLUMNS, Lane, columns_per_lane, lanes
+from nsysoffload.report.model import (
+    Both,
+    Copy,
+    Device,
+    DeviceTrace,
+    Direction,
+    Kernel,
+    Link,
+    Migrations,
+    Report,
+    SizeClass,
+    Tool,
+    Total,
+    TraceInfo,
+    Window,
+)
+from nsysoffload.report.notes import warnings_of
+from nsysoffload.report.format import shorten
+from nsysoffload.report.verdict import verdict
+from nsysoffload.timeline.kernels import KINDS, is_copy_like
+from nsysoffload.timeline.timeline import DIRECTIONS, Timeline
+from nsysoffload.trace.tables import UNSET
+
+__all__ = ["compose"]
+
+WORST_COPIES = 20
+WORST_IN_LANE = 50
+KERNEL_ROWS = 1000
+NAME_WIDTH = 200
+
+DRAWN_DEVICES = 16
+BELOW = 0.75  # of the range's low end: clearly slow, not merely at the edge
+
+
+def compose(
+    timeline: Timeline,
+    overlaps: Sequence[DeviceOverlap],
+    source: str,
+    options: Mapping[str, Any],
+    link: HostLink | None = None,
+) -> Report:
+    """Fill the report of one trace.
+
+    Parameters
+    ----------
+    timeline : Timeline
+        The trace in order of time.
+    overlaps : sequence of DeviceOverlap
+        Measurements of the chosen devices, at least one.
+    source : str
+        What chose the window: ``recorded`` or ``--window``.
+    options : mapping
+        Options that were given, for the reader to repeat.
+    link : HostLink, optional
+        Link of all devices; by default it follows from each GPU's name.
+    """
+    gpus = timeline.trace.gpus
+    devices = tuple(_device(gpus.iloc[o.device.number], o, link) for o in overlaps)
+    total = _total(devices)
+    trace = timeline.trace.source
+    return Report(
+        tool=Tool("nsysoffload", version("nsysoffload"), dict(options)),
+        verdict=verdict(total, len(timeline.devices)),
+        trace=TraceInfo(
+            file=trace.path.name,
+            kind=trace.kind,
+            recorder=trace.recorder,
+            nsys_version=trace.nsys_version,
+            export_schema=trace.export_schema,
+            warnings=warnings_of(timeline, overlaps),
+        ),
+        window=Window(
+            source=source,
+            start_ns=min(o.window[0] for o in overlaps),
+            end_ns=max(o.window[1] for o in overlaps),
+        ),
+        devices=devices,
+        total=total,
+        worst_copies=_worst_copies(devices, overlaps),
+        kernels=_kernels(overlaps),
+        lanes=_lanes(devices, overlaps),
+    )
+
+
+# --- Devices ---
+
+
+def _device(gpu: "pd.Series[Any]", overlap: DeviceOverlap, link: HostLink | None) -> Device:
+    known = gpu_named(gpu["name"])
+    host_link = link or (known.link if known else None)
+    return Device(
+        id=gpu["id"],
+        ordinal=int(gpu["ordinal"]),
+        pid=_set(gpu["pid"]),
+        name=gpu["name"],
+        uuid=gpu["uuid"],
+        copy_engines=_set(gpu["copy_engines"]),
+        link=_link(host_link, overlap) if host_link else None,
+        trace=_device_trace(overlap),
+    )
+
+
+def _set(value: Any) -> int | None:
+    return None if value == UNSET else int(value)
+
+
+def _link(link: HostLink, overlap: DeviceOverlap) -> Link:
+    return Link(
+        name=link.name,
+        peak_gbps=link.peak_gbps,
+        h2d_gbps=(link.h2d.low_gbps, link.h2d.high_gbps),
+        d2h_gbps=(link.d2h.low_gbps, link.d2h.high_gbps),
+        h2d_verdict=_judged(overlap.directions["h2d"].link_gbps, link.h2d),
+        d2h_verdict=_judged(overlap.directions["d2h"].link_gbps, link.d2h),
+        source=f"H2D: {link.h2d.source}. D2H: {link.d2h.source}. Peak: {link.source}.",
+    )
+
+
+def _judged(gbps: float | None, measured: Range) -> str | None:
+    if gbps is None:
+        return None
+    if gbps < BELOW * measured.low_gbps:
+        return "below"
+    return "above" if gbps > measured.high_gbps else "within"
+
+
+def _device_trace(overlap: DeviceOverlap) -> DeviceTrace:
+    start, end = overlap.window
+    return DeviceTrace(
+        window_start_ns=start,
+        window_end_ns=end,
+        window_ns=end - start,
+        kernels=overlap.kernel_count,
+        compute_busy_ns=overlap.compute_busy_ns,
+        collective_busy_ns=overlap.collective_busy_ns,
+        other_busy_ns=overlap.other_busy_ns,
+        idle_ns=overlap.idle_ns,
+        **{name: _direction(overlap.directions[name]) for name in DIRECTIONS},
+        both=_both(overlap.both, overlap.concurrent_ns),
+        **{f"um_{name}": Migrations(*overlap.migrations[name]) for name in DIRECTIONS},
+    )
+
+
+def _direction(measured: DirectionOverlap) -> Direction:
+    return Direction(
+        copies=measured.copies,
+        bytes=measured.bytes,
+        sum_ns=measured.sum_ns,
+        **vars(measured.cover),
+        gbps=measured.gbps,
+        burst_gbps=measured.burst_gbps,
+        lone_gbps=measured.lone_gbps,
+        sizes=tuple(_size_class(size) for size in measured.sizes),
+    )
+
+
+def _size_class(size: SizeClassTotals) -> SizeClass:
+    return SizeClass(**vars(size))
+
+
+def _both(cover: Cover, concurrent_ns: int) -> Both:
+    return Both(**vars(cover), concurrent_ns=concurrent_ns)
+
+
+# --- All devices ---
+
+
+def _total(devices: Sequence[Device]) -> Total:
+    traces = [device.trace for device in devices]
+    return Total(
+        devices=len(devices),
+        kernels=sum(trace.kernels for trace in traces),
+        compute_busy_ns=sum(trace.compute_busy_ns for trace in traces),
+        collective_busy_ns=sum(trace.collective_busy_ns for trace in traces),
+        h2d=_added([trace.h2d for trace in traces]),
+        d2h=_added([trace.d2h for trace in traces]),
+        both=Both(
+            **_covers([trace.both for trace in traces]),
+            concurrent_ns=sum(trace.both.concurrent_ns for trace in traces),
+        ),
+    )
+
+
+def _covers(parts: Sequence[Direction | Both]) -> dict[str, Any]:
+    """Add covers of several devices; unknown on one device is unknown in all."""
+    names = ("busy_ns", "hidden_ns", "exposed_ns", "hidden_by_collectives_ns", "undetermined_ns")
+    sums: dict[str, Any] = {name: sum(getattr(part, name) for part in parts) for name in names}
+    unknown = [part for part in parts if part.busy_ns and part.overlap is None]
+    reason = unknown[0].overlap_null_reason if unknown else None
+    if len(parts) > 1 and unknown:
+        reason = f"unknown on {len(unknown)} of {len(parts)} devices: {reason}"
+    if not sums["busy_ns"]:
+        reason = parts[0].overlap_null_reason
+    sums["overlap"] = None if reason else sums["hidden_ns"] / sums["busy_ns"]
+    sums["overlap_null_reason"] = reason
+    return sums
+
+
+def _added(parts: Sequence[Direction]) -> Direction:
+    """Add one direction over devices. A burst is a thing of one device."""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = [part.bytes for part in parts]
+    known = None if None in sizes else sum(size for size in sizes if size is not None)
+    sum_ns = sum(part.sum_ns for part in parts)
+    lone = [part.lone_gbps for part in parts if part.lone_gbps is not None]
+    return Direction(
+        copies=sum(part.copies for part in parts),
+        bytes=known,
+        sum_ns=sum_ns,
+        **_covers(parts),
+        gbps=known / sum_ns if known and sum_ns else None,
+        burst_gbps=None,
+        lone_gbps=max(lone, default=None),
+        sizes=_added_sizes(parts),
+    )
+
+
+def _added_sizes(parts: Sequence[Direction]) -> tuple[SizeClass, ...]:
+    classes: dict[int | None, list[SizeClass]] = {}
+    for part in parts:
+        for size in part.sizes:
+            classes.setdefault(size.upto_bytes, []).append(size)
+    ends = sorted(classes, key=lambda end: (end is None, end))
+    return tuple(_added_size(end, classes[end]) for end in ends)
+
+
+def _added_size(end: int | None, classes: Sequence[SizeClass]) -> SizeClass:
+    best = [size.best_gbps for size in classes if size.best_gbps is not None]
+    timed = [(size.bytes, size.bytes / size.gbps) for size in classes if size.gbps]
+    moved, spent = (sum(column) for column in zip(*timed, strict=True)) if timed else (0, 0)
+    return SizeClass(
+        upto_bytes=end,
+        copies=sum(size.copies for size in classes),
+        bytes=sum(size.bytes for size in classes),
+        busy_ns=sum(size.busy_ns for size in classes),
+        gbps=moved / spent if spent else None,
+        best_gbps=max(best, default=None),
+    )
+
+
+# --- Rows that stand for themselves ---
+
+
+def _worst(transfers: pd.DataFrame, number: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Return positions of the copies with the most exposed time, worst first."""
+    exposed = (transfers["end_ns"] - transfers["start_ns"] - transfers["hidden_ns"]).to_numpy()
+    order = np.argsort(-exposed, kind="stable")[:number]
+    return order[exposed[order] > 0]
+
+
+def _worst_copies(
+    devices: Sequence[Device], overlaps: Sequence[DeviceOverlap]
+) -> tuple[Copy, ...]:
+    copies = [
+        _copy(device.id, row)
+        for device, overlap in zip(devices, overlaps, strict=True)
+        for row in overlap.transfers.iloc[_worst(overlap.transfers, WORST_COPIES)].to_dict("records")
+    ]
+    copies.sort(key=lambda copy: (-copy.exposed_ns, copy.start_ns))
+    return tuple(copies[:WORST_COPIES])
+
+
+def _copy(device: str, row: Mapping[Any, Any]) -> Copy:
+    length_ns = int(row["end_ns"] - row["start_ns"])
+    size = _set(row["size_bytes"])
+    return Copy(
+        device=device,
+        direction=row["direction"],
+        row_id=_set(row["row_id"]),
+        stream=_set(row["stream"]),
+        host=row["host"],
+        start_ns=int(row["start_ns"]),
+        end_ns=int(row["end_ns"]),
+        bytes=size,
+        hidden_ns=int(row["hidden_ns"]),
+        exposed_ns=length_ns - int(row["hidden_ns"]),
+        gbps=size / length_ns if size is not None and length_ns else None,
+    )
+
+
+def _kernels(overlaps: Sequence[DeviceOverlap]) -> tuple[Kernel, ...]:
+    """List kernels by name, longest first; beyond a number of names the rest is one row a class."""
+    sample = overlaps[0].kernels
+    names = sample["name"].cat.categories
+    totals = sum((o.kernel_names for o in overlaps[1:]), start=overlaps[0].kernel_names)
+    kind = np.zeros(len(names), dtype=np.int8)
+    for overlap in overlaps:
+        kind[overlap.kernels["name"].cat.codes.to_numpy()] = overlap.kernels["kind"].cat.codes
+    totals = totals.assign(name=names, kind=kind)
+    totals = totals[totals["count"] > 0].sort_values(
+        ["busy_ns", "name"], ascending=[False, True], kind="stable"
+    )
+    shown, rest = totals.iloc[:KERNEL_ROWS], totals.iloc[KERNEL_ROWS:]
+    rows = [_kernel(row) for row in shown.to_dict("records")]
+    for number, group in rest.groupby("kind"):
+        label = f"({len(group):,} more {KINDS[int(number)]} kernels)"
+        summed = group[["count", "busy_ns"]].sum()
+        rows.append(_kernel({"name": label, "kind": number, **summed.to_dict()}))
+    return tuple(rows)
+
+
+def _kernel(row: Mapping[Any, Any]) -> Kernel:
+    return Kernel(
+        name=shorten(row["name"], NAME_WIDTH),
+        class_=KINDS[int(row["kind"])],
+        count=int(row["count"]),
+        busy_ns=int(row["busy_ns"]),
+        copy_like=is_copy_like(row["name"]),
+    )
+
+
+def _lanes(devices: Sequence[Device], overlaps: Sequence[DeviceOverlap]) -> tuple[Lane, ...]:
+    drawn = list(zip(devices, overlaps, strict=True))[:DRAWN_DEVICES]
+    fine = columns_per_lane(4 * len(drawn))
+    made: list[Lane] = []
+    for device, overlap in drawn:
+        keep = np.zeros(len(overlap.transfers), dtype=bool)
+        keep[_worst(overlap.transfers, WORST_IN_LANE)] = True
+        made += lanes(
+            device.id, overlap.kernels, overlap.transfers, overlap.window, fine, COARSE_COLUMNS, keep
+        )
+    return tuple(made)

@@ -1,0 +1,349 @@
+"""Charts of the HTML report, as Plotly figures in plain dicts.
+
+They are dicts because importing plotly costs more than the rest of a report. Every figure is in
+the colours of the light theme; the page swaps each for its partner of the dark one.
+"""
+
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from nsysoffload.report import format as fmt
+from nsysoffload.report.model import Device, Direction, Link, Report, SizeClass
+
+__all__ = [
+    "COLOURS",
+    "Figure",
+    "THEMES",
+    "axis",
+    "bandwidth",
+    "device_labels",
+    "label",
+    "layout",
+    "size_classes",
+    "time_split",
+]
+
+Figure = dict[str, Any]
+
+THEMES = {
+    "light": {
+        "paper": "#ffffff",
+        "panel": "#f5f7f9",
+        "ink": "#18202b",
+        "muted": "#55606e",
+        "line": "#d9dfe6",
+        "accent": "#0b62a8",
+        "compute": "#8492a4",
+        "collective": "#7a5cab",
+        "hidden": "#0f72bd",
+        "exposed": "#c84a06",
+        "unknown": "#86690a",
+        "idle": "#e4e8ed",
+        "h2d": "#0a7a6c",
+        "d2h": "#a1348d",
+        "h2d_range": "#cdeae5",
+        "d2h_range": "#f2d8ed",
+        "good": "#166f3f",
+    },
+    "dark": {
+        "paper": "#12161c",
+        "panel": "#1a2028",
+        "ink": "#e7ebf0",
+        "muted": "#a0acba",
+        "line": "#323c48",
+        "accent": "#7cc0f8",
+        "compute": "#6c7c90",
+        "collective": "#b79df0",
+        "hidden": "#4fadf0",
+        "exposed": "#ff8d4a",
+        "unknown": "#dcc04e",
+        "idle": "#29313b",
+        "h2d": "#3fcab5",
+        "d2h": "#ea90d8",
+        "h2d_range": "#173f3a",
+        "d2h_range": "#43253d",
+        "good": "#5fcf8f",
+    },
+}
+"""Colours by role, the same roles in each theme and no colour twice in one."""
+
+COLOURS = THEMES["light"]
+
+_WAYS = ("h2d", "d2h")
+_SYMBOLS = {"h2d": "circle", "d2h": "diamond"}
+_HATCHES = {"h2d": "", "d2h": "/"}
+_DATA_UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("bytes", 1))
+_SIZE_TICKS = tuple(2**power for power in range(0, 50, 5))
+_SPLIT = (  # colour role, hatch, name
+    ("compute", "", "compute alone"),
+    ("hidden", "", "transfers behind compute"),
+    ("collective", "", "collectives and other device work"),
+    ("h2d", "\\", "transfers behind collectives"),
+    ("exposed", "/", "transfers alone"),
+    ("unknown", ".", "transfers, cannot tell"),
+    ("idle", "", "idle"),
+)
+
+
+def label(text: str, width: int) -> str:
+    """Text that a figure shows as it is: on one line, not too long, and no markup."""
+    return escape(fmt.shorten(fmt.plain(text), width), quote=False)
+
+
+def device_labels(report: Report) -> dict[str, str]:
+    """Short name of each device id: the ordinal, and the process where ordinals repeat."""
+    ordinals = [device.ordinal for device in report.devices]
+    return {
+        device.id: f"GPU {device.ordinal}"
+        + (f", process {device.pid}" if ordinals.count(device.ordinal) > 1 else "")
+        for device in report.devices
+    }
+
+
+def layout(**settings: Any) -> dict[str, Any]:
+    """Layout of a figure on the page's own background."""
+    return {
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": COLOURS["ink"]},
+        "paper_bgcolor": COLOURS["paper"],
+        "plot_bgcolor": COLOURS["paper"],
+        "hoverlabel": {
+            "bgcolor": COLOURS["panel"],
+            "bordercolor": COLOURS["line"],
+            "font": {"color": COLOURS["ink"]},
+            "align": "left",
+        },
+        **settings,
+    }
+
+
+def axis(title: str, **settings: Any) -> dict[str, Any]:
+    """Axis without lines of its own; ask for a grid with ``showgrid``."""
+    return {
+        "title": {"text": title, "font": {"color": COLOURS["muted"]}},
+        "showgrid": False,
+        "zeroline": False,
+        "gridcolor": COLOURS["line"],
+        "tickfont": {"color": COLOURS["muted"]},
+        **settings,
+    }
+
+
+def bandwidth(report: Report) -> Figure | None:
+    """Bandwidth against size per direction, over all devices, with the link if they share one.
+
+    Filled marks are bytes over the sum of durations of a size class, open marks its fastest copy;
+    a class stands at its mean size. ``None`` if no copy has both a size and a length.
+    """
+    classes = {way: _timed(_direction(report, way)) for way in _WAYS}
+    sizes = [c.bytes / c.copies for timed in classes.values() for c in timed]
+    if not sizes:
+        return None
+    span = [min(sizes) / 2, max(sizes) * 2]
+    link = _shared_link(report)
+    data = list(_link_lines(link, span)) if link else []
+    for way in _WAYS:
+        data += _points(way, classes[way])
+    ticks = [size for size in _SIZE_TICKS if span[0] <= size <= span[1]]
+    return {
+        "data": data,
+        "layout": layout(
+            height=400,
+            margin={"l": 62, "r": 14, "t": 8, "b": 120},
+            hovermode="closest",
+            legend={"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
+            xaxis=axis(
+                "mean size of the copies of a class",
+                type="log",
+                tickvals=ticks,
+                ticktext=[fmt.limit(size) for size in ticks],
+                showgrid=True,
+            ),
+            yaxis=axis("GB/s", type="log", dtick=1, exponentformat="none", showgrid=True),
+        ),
+    }
+
+
+def size_classes(report: Report) -> Figure | None:
+    """Copies and bytes of each size class per direction; ``None`` if no size is known."""
+    classes = {way: {c.upto_bytes: c for c in _direction(report, way).sizes} for way in _WAYS}
+    order = sorted({*classes["h2d"], *classes["d2h"]}, key=lambda upto: (upto is None, upto))
+    if not order:
+        return None
+    names = [_class_name(upto) for upto in order]
+    most = max(c.bytes for ends in classes.values() for c in ends.values())
+    unit, factor = next((u for u in _DATA_UNITS if most >= u[1]), _DATA_UNITS[-1])
+    data = []
+    for way in _WAYS:
+        found = [classes[way].get(upto) for upto in order]
+        hover = [_class_text(way, c) if c else "" for c in found]
+        data += [
+            _bars(way, names, [c.copies if c else 0 for c in found], hover, "y"),
+            _bars(way, names, [c.bytes / factor if c else 0 for c in found], hover, "y2"),
+        ]
+    return {
+        "data": data,
+        "layout": layout(
+            height=420,
+            margin={"l": 62, "r": 14, "t": 34, "b": 70},
+            barmode="group",
+            bargap=0.25,
+            hovermode="closest",
+            legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+            xaxis=axis("size of a copy", type="category", categoryarray=names, anchor="y2"),
+            yaxis=axis("copies", domain=[0.55, 1], showgrid=True, rangemode="tozero"),
+            yaxis2=axis(unit, domain=[0, 0.45], showgrid=True, rangemode="tozero"),
+        ),
+    }
+
+
+def time_split(report: Report) -> Figure:
+    """Where each device's window went; the parts of a device add up to its window."""
+    names = list(device_labels(report).values())
+    splits = [_split_ns(device) for device in report.devices]
+    windows = [max(1, device.trace.window_ns) for device in report.devices]
+    data = []
+    for part, (role, hatch, name) in enumerate(_SPLIT):
+        times = [split[part] for split in splits]
+        shares = [time / window for time, window in zip(times, windows, strict=True)]
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": name,
+                "y": names,
+                "x": [100 * share for share in shares],
+                "hovertext": [
+                    f"{device}: {name}<br>{fmt.duration(time)}, {fmt.share(share)} of its window"
+                    for device, time, share in zip(names, times, shares, strict=True)
+                ],
+                "hoverinfo": "text",
+                "visible": any(times),
+                "marker": _filled(role, hatch),
+            }
+        )
+    return {
+        "data": data,
+        "layout": layout(
+            height=150 + 34 * len(names),
+            margin={"l": 92, "r": 14, "t": 8, "b": 120},
+            barmode="stack",
+            bargap=0.3,
+            hovermode="closest",
+            legend={"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"},
+            xaxis=axis("% of the window", range=[0, 100], showgrid=True),
+            yaxis=axis("", type="category", categoryarray=names[::-1], fixedrange=True),
+        ),
+    }
+
+
+def _direction(report: Report, way: str) -> Direction:
+    """All transfers of one direction."""
+    return report.total.h2d if way == "h2d" else report.total.d2h
+
+
+def _timed(direction: Direction) -> list[SizeClass]:
+    """Size classes whose bandwidth is known and above zero, as a logarithm needs it."""
+    return [c for c in direction.sizes if c.gbps and c.best_gbps and c.bytes]
+
+
+def _shared_link(report: Report) -> Link | None:
+    """The link of all devices, if it's one and the same."""
+    links = {(d.link.name, d.link.peak_gbps) if d.link else None for d in report.devices}
+    return report.devices[0].link if len(links) == 1 else None
+
+
+def _points(way: str, classes: list[SizeClass]) -> Iterator[dict[str, Any]]:
+    """Mean and best bandwidth of the size classes of one direction."""
+    for best in (False, True) if classes else ():
+        yield {
+            "type": "scatter",
+            "mode": "markers" if best else "lines+markers",
+            "name": f"{way.upper()}, {'fastest copy' if best else 'all copies'}",
+            "x": [c.bytes / c.copies for c in classes],
+            "y": [c.best_gbps if best else c.gbps for c in classes],
+            "hovertext": [_class_text(way, c) for c in classes],
+            "hoverinfo": "text",
+            "line": {"color": COLOURS[way], "width": 1.5},
+            "marker": {
+                "color": COLOURS[way],
+                "symbol": _SYMBOLS[way] + ("-open" if best else ""),
+                "size": 9,
+            },
+        }
+
+
+def _link_lines(link: Link, span: list[float]) -> Iterator[dict[str, Any]]:
+    """What others measured of the link, per direction as a band, and its peak as a line."""
+    for way, (low, high) in (("h2d", link.h2d_gbps), ("d2h", link.d2h_gbps)):
+        yield {
+            "type": "scatter",
+            "mode": "lines",
+            "name": f"{way.upper()} measured elsewhere, {low:g} to {high:g} GB/s",
+            "x": [span[0], span[1], span[1], span[0], span[0]],
+            "y": [low, low, high, high, low],
+            "fill": "toself",
+            "fillcolor": COLOURS[f"{way}_range"],
+            "line": {"color": COLOURS[f"{way}_range"], "width": 1},
+            "hoverinfo": "skip",
+        }
+    yield {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{label(link.name, 40)} peak, {link.peak_gbps:g} GB/s",
+        "x": span,
+        "y": [link.peak_gbps] * 2,
+        "line": {"color": COLOURS["muted"], "width": 1.5, "dash": "dash"},
+        "hoverinfo": "skip",
+    }
+
+
+def _bars(way: str, x: list[str], y: list[float], hover: list[str], axis: str) -> dict[str, Any]:
+    """Bars of one direction; D2H is hatched as well as coloured."""
+    return {
+        "type": "bar",
+        "name": way.upper(),
+        "legendgroup": way,
+        "showlegend": axis == "y",
+        "x": x,
+        "y": y,
+        "yaxis": axis,
+        "hovertext": hover,
+        "hoverinfo": "text",
+        "marker": _filled(way, _HATCHES[way]),
+    }
+
+
+def _filled(role: str, hatch: str) -> dict[str, Any]:
+    """Fill of a bar, hatched so that it's told apart without colour."""
+    pattern = {"shape": hatch, "fgcolor": COLOURS["paper"], "size": 6, "solidity": 0.25}
+    return {"color": COLOURS[role], "pattern": pattern, "line": {"width": 0}}
+
+
+def _class_name(upto_bytes: int | None) -> str:
+    """Name of a size class by its upper end."""
+    return "larger" if upto_bytes is None else f"≤ {fmt.limit(upto_bytes)}"
+
+
+def _class_text(way: str, c: SizeClass) -> str:
+    """What a size class holds."""
+    return (
+        f"{way.upper()}, {_class_name(c.upto_bytes)}<br>{fmt.count(c.copies)} copies, "
+        f"{fmt.size(c.bytes)}<br>{fmt.bandwidth(c.gbps)}, fastest {fmt.bandwidth(c.best_gbps)}"
+    )
+
+
+def _split_ns(device: Device) -> tuple[int, ...]:
+    """Lengths of the parts in `_SPLIT`: disjoint, and the window in all."""
+    trace, both = device.trace, device.trace.both
+    known = both.overlap is not None
+    used = trace.compute_busy_ns + both.exposed_ns + trace.idle_ns
+    return (
+        trace.compute_busy_ns - both.hidden_ns,
+        both.hidden_ns,
+        max(0, trace.window_ns - used),
+        both.hidden_by_collectives_ns if known else 0,
+        both.exposed_ns - both.hidden_by_collectives_ns if known else 0,
+        0 if known else both.exposed_ns,
+        trace.idle_ns,
+    )

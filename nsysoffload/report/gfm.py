@@ -1,0 +1,103 @@
+"""GitHub-flavoured Markdown: names, sentences, and lists that can be cut.
+
+Names from a trace are code spans, in which GitHub looks for no markup, mention or reference.
+Sentences may hold names too, so that their markup is escaped, and what GitHub would link or notify
+people about is split by a space without width.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from nsysoffload.report.format import UNKNOWN, count, plain, shorten
+
+__all__ = ["Block", "code", "prose", "table"]
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]<>~$&]")
+_LINKED = re.compile(r"@|#|:(?=//)|w(?=ww\.)|G(?=H-)", re.IGNORECASE)
+_SPLIT = "&#8203;"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines that may be cut at the end, between a head and a foot that stay."""
+
+    head: Sequence[str]
+    lines: Sequence[str]
+    foot: Sequence[str] = ()
+    note: str = ""
+
+    def text(self, rows: int) -> str:
+        """Join at most so many lines and say how many are missing; nothing if there are none."""
+        if not self.lines:
+            return ""
+        missing = len(self.lines) - rows
+        cut = f"{count(missing)} more are left out here." if missing > 0 else ""
+        notes = " ".join(filter(None, [self.note, cut]))
+        end = ["", f"*{notes}*"] if notes else []
+        return "\n".join([*self.head, *self.lines[:rows], *self.foot, *end])
+
+
+def table(
+    title: str,
+    names: Sequence[str],
+    numbers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    foot: Iterable[Sequence[str]] = (),
+    note: str = "",
+) -> Block:
+    """Tabulate rows of finished cells.
+
+    Parameters
+    ----------
+    title : str
+        Heading above the table; none if empty.
+    names, numbers : sequence of str
+        Heads of the columns aligned left, then of those aligned right.
+    rows, foot : iterable of sequence of str
+        Cells of the rows that may be cut, then of those that stay below them.
+    note : str
+        Remark below the table.
+
+    Returns
+    -------
+    Block
+        The table.
+    """
+    rule = "|".join(["", *[":--"] * len(names), *["--:"] * len(numbers), ""])
+    head = [f"### {title}", ""] if title else []
+    head += [_row([*names, *numbers]), rule]
+    return Block(head, [*map(_row, rows)], [*map(_row, foot)], note)
+
+
+def code(text: str, width: int = 72) -> str:
+    """Name as a code span of at most so many characters of its text.
+
+    Examples
+    --------
+    >>> code("a`b"), code("")
+    ('`` a`b ``', '–')
+    """
+    text = shorten(plain(text), width)
+    if not text:
+        return UNKNOWN
+    ticks = max(map(len, re.findall("`+", text)), default=0)
+    fence, space = "`" * (ticks + 1), " " if ticks else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def prose(text: str, width: int = 600) -> str:
+    r"""Sentence without markup, mentions, references or links.
+
+    Examples
+    --------
+    >>> print(prose("ask @octocat in #123 about a*b"))
+    ask @&#8203;octocat in #&#8203;123 about a\*b
+    """
+    escaped = _MARKUP.sub(r"\\\g<0>", shorten(plain(text), width))
+    return _LINKED.sub(rf"\g<0>{_SPLIT}", escaped)
+
+
+def _row(cells: Sequence[str]) -> str:
+    """Join cells; a pipe inside one is escaped, also in code spans, as tables want it."""
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"

@@ -1,0 +1,113 @@
+"""What the trace cannot tell, as warnings of the report."""
+
+import re
+from collections.abc import Iterable
+
+from nsysoffload.hardware import gpu_named
+from nsysoffload.overlap.transfers import DeviceOverlap
+from nsysoffload.report.model import Warning_
+from nsysoffload.timeline.coverage import names_matching
+from nsysoffload.timeline.timeline import Timeline
+from nsysoffload.trace.schema import CopyKind
+from nsysoffload.trace.tables import Trace
+
+__all__ = ["warnings_of"]
+
+_PAGE_LOCKING = re.compile(
+    r"cu(?:da)?(?:MemHostAlloc|MemAllocHost|HostAlloc|MallocHost|MemHostRegister|HostRegister)\w*"
+)
+_COHERENT = "NVLink-C2C"
+
+
+def warnings_of(timeline: Timeline, overlaps: Iterable[DeviceOverlap]) -> tuple[Warning_, ...]:
+    """Collect the warnings of reading and ordering, and add what is absent from the trace."""
+    said = [Warning_(w.code, w.message) for w in (*timeline.trace.warnings, *timeline.warnings)]
+    trace = timeline.trace
+    return tuple(
+        [
+            *said,
+            *_graphs(trace),
+            *_missing_rows(trace),
+            *_direct_access(trace, list(overlaps)),
+            *_unknown_copies(trace),
+            *_devices(timeline),
+        ]
+    )
+
+
+def _graphs(trace: Trace) -> list[Warning_]:
+    spans = len(trace.graph_spans)
+    if not spans:
+        return []
+    message = (
+        f"{spans:,} CUDA graph launches were traced as a whole: the kernels and copies inside are"
+        " not in this trace; record with --cuda-graph-trace=node."
+    )
+    return [Warning_("graphs_traced_whole", message)]
+
+
+def _missing_rows(trace: Trace) -> list[Warning_]:
+    texts = {
+        "kernels": (
+            "no_kernels",
+            "No kernel was recorded, so it cannot be told what ran beside the transfers.",
+        ),
+        "calls": (
+            "no_api_calls",
+            "No CUDA API call was recorded, so GPU rows cannot be checked against their calls.",
+        ),
+        "nvtx_ranges": (
+            "no_step_markers",
+            "No NVTX range was recorded: there are no step markers, the whole window is analysed.",
+        ),
+    }
+    return [Warning_(*texts[name]) for name in texts if name in trace.absent]
+
+
+def _direct_access(trace: Trace, overlaps: list[DeviceOverlap]) -> list[Warning_]:
+    """Say that no copies is not no traffic: kernels can read host memory themselves."""
+    copies = sum(len(o.device.transfers) for o in overlaps)
+    kernels = sum(o.kernel_count for o in overlaps)
+    if copies or not kernels:
+        return []
+    locked = int(names_matching(trace.calls["name"], _PAGE_LOCKING).sum())
+    gpus = [gpu_named(name) for name in trace.gpus["name"]]
+    reasons = []
+    if locked:
+        reasons.append(f"{locked:,} calls page-locked host memory")
+    if any(gpu and gpu.link.name == _COHERENT for gpu in gpus):
+        reasons.append(f"the GPU reaches host memory coherently over {_COHERENT}")
+    because = f" ({' and '.join(reasons)})" if reasons else ""
+    message = (
+        "No host copy was recorded, which does not mean that no data moved: kernels that access"
+        f" host memory directly{because} leave no copy in a trace; GPU metrics of the link"
+        " (--gpu-metrics-devices) would show that traffic."
+    )
+    return [Warning_("no_transfers", message)]
+
+
+def _unknown_copies(trace: Trace) -> list[Warning_]:
+    known = [int(kind) for kind in CopyKind if kind is not CopyKind.UNKNOWN]
+    unknown = int((~trace.copies["copy_kind"].isin(known)).sum())
+    if not unknown:
+        return []
+    message = (
+        f"{unknown:,} copies are of an unknown kind and are counted as neither host-to-device nor"
+        " device-to-host."
+    )
+    return [Warning_("unknown_copy_kinds", message)]
+
+
+def _devices(timeline: Timeline) -> list[Warning_]:
+    notes = []
+    for device in timeline.devices:
+        gpu = timeline.trace.gpus.iloc[device.number]
+        if device.doubt:
+            notes.append(Warning_("doubtful_clocks", f"Device {gpu['id']}: {device.doubt}."))
+        if gpu["copy_engines"] == 1 and len(set(device.transfers["direction"])) > 1:
+            message = (
+                f"Device {gpu['id']} has one copy engine: its two directions cannot run at the"
+                " same time."
+            )
+            notes.append(Warning_("one_copy_engine", message))
+    return notes

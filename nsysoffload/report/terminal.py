@@ -1,0 +1,168 @@
+"""The report as a summary for the terminal, 80 columns wide where there is no more room.
+
+Without a terminal it is plain text; ``NO_COLOR`` is respected. Warnings are not part of it: they
+go to standard error.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nsysoffload.report import format as fmt
+from nsysoffload.report.model import Both, DeviceTrace, Direction, Link, Report, Total
+from nsysoffload.report.remarks import remarks
+
+__all__ = ["render"]
+
+_NARROWEST, _WIDEST = 80, 100  # the tables need the one; lines longer than the other read badly
+_NAME, _FILE, _SENTENCE = 22, 60, 600  # characters
+_COLOURS = {"hidden": "green", "partly_hidden": "yellow", "exposed": "red"}
+
+
+def render(report: Report, console: Console | None = None) -> str:
+    """Write the summary.
+
+    Parameters
+    ----------
+    report : Report
+        The report.
+    console : rich.console.Console, optional
+        Where it will be shown, which decides on width and colour. If left out, it is standard
+        output, at least 80 columns wide.
+
+    Returns
+    -------
+    str
+        Lines of text, with escape sequences only where the console is a terminal.
+    """
+    console = console or _standard_output()
+    with console.capture() as captured:
+        for part in _parts(report):
+            console.print(part, highlight=False)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _standard_output() -> Console:
+    console = Console()
+    console.width = min(max(console.width, _NARROWEST), _WIDEST)
+    return console
+
+
+def _parts(report: Report) -> Iterator[RenderableType]:
+    """Yield what to print, from top to bottom."""
+    colour = _COLOURS.get(report.verdict.outcome, "")
+    yield _sentence(report.verdict.text, f"bold {colour}".rstrip())
+    if report.trace.kind == "predicted":
+        yield _sentence("Predicted, not measured: the times come from a model.", "bold yellow")
+    yield _origin(report)
+    yield ""
+    yield _devices(report)
+    yield ""
+    yield _transfers(report)
+    for remark in remarks(report):
+        yield _sentence(remark)
+    if report.ranks:
+        yield ""
+        yield _ranks(report)
+
+
+def _origin(report: Report) -> Text:
+    """Trace and window."""
+    window = report.window
+    file = fmt.shorten(report.trace.file, _FILE)
+    span = f"{fmt.moment(window.start_ns)} to {fmt.moment(window.end_ns)}"
+    return _sentence(f"{file}, window ({window.source}): {span}", "dim")
+
+
+def _table(names: Sequence[str], numbers: Sequence[str]) -> Table:
+    """Empty table; of its columns the first gives way where the line is too short."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    for name in names:
+        table.add_column(name, overflow="fold", no_wrap=name != names[0])
+    for name in numbers:
+        table.add_column(name, justify="right", overflow="fold", no_wrap=True)
+    return table
+
+
+def _sentence(text: str, style: str = "") -> Text:
+    """Sentence, which may hold names from the trace, in which nothing is markup."""
+    return Text(fmt.shorten(fmt.plain(text), _SENTENCE), style)
+
+
+def _name(text: str | None) -> Text:
+    """Name from the trace; a dash if it has none."""
+    return Text(fmt.shorten(fmt.plain(text or ""), _NAME) or fmt.UNKNOWN)
+
+
+def _devices(report: Report) -> Table:
+    """Name, link and window of each device."""
+    label = fmt.labels(report.devices)
+    table = _table(["GPU", "Name", "Link"], ["Kernels", "Window", "Compute", "Coll.", "Idle"])
+    for device in report.devices:
+        trace = device.trace
+        table.add_row(
+            label[device.id],
+            _name(device.name),
+            _name(device.link.name if device.link else None),
+            fmt.count(trace.kernels),
+            fmt.duration(trace.window_ns),
+            fmt.duration(trace.compute_busy_ns),
+            fmt.duration(trace.collective_busy_ns),
+            fmt.duration(trace.idle_ns),
+        )
+    return table
+
+
+def _transfers(report: Report) -> Table:
+    """Transfers of each device, per direction and both together, then the sums."""
+    label = fmt.labels(report.devices)
+    numbers = ["Copies", "Bytes", "Busy", "Hidden", "Exposed", "Overlap", "GB/s", "burst", "link"]
+    table = _table(["GPU", ""], numbers)
+    for device in report.devices:
+        _add(table, label[device.id], device.trace, device.link)
+    if len(report.devices) > 1:
+        _add(table, "all", report.total, None)
+    return table
+
+
+def _add(table: Table, label: str, figures: DeviceTrace | Total, link: Link | None) -> None:
+    """Add the rows of H2D, D2H and both of one device or of all."""
+    h2d, d2h = figures.h2d, figures.d2h
+    table.add_row(label, "H2D", *_way(h2d), _range(link.h2d_gbps if link else None))
+    table.add_row("", "D2H", *_way(d2h), _range(link.d2h_gbps if link else None))
+    table.add_row("", "both", "", "", *_times(figures.both))
+
+
+def _way(way: Direction) -> list[str]:
+    """Figures of one direction; the unit of bandwidths is in the head of their columns."""
+    speeds = [fmt.bandwidth(gbps).removesuffix(" GB/s") for gbps in (way.gbps, way.burst_gbps)]
+    return [fmt.count(way.copies), fmt.size(way.bytes), *_times(way), *speeds]
+
+
+def _times(way: Direction | Both) -> list[str]:
+    """Busy, hidden, exposed, and overlap."""
+    times = [fmt.duration(ns) for ns in (way.busy_ns, way.hidden_ns, way.exposed_ns)]
+    return [*times, fmt.share(way.overlap)]
+
+
+def _range(gbps: tuple[float, float] | None) -> str:
+    return fmt.span(gbps).removesuffix(" GB/s") if gbps else ""
+
+
+def _ranks(report: Report) -> Table:
+    """Figures of all traces, the slowest first."""
+    numbers = ["Window", "Kernels", "Compute", "Transfers", "Exposed", "Overlap"]
+    table = _table(["Trace, slowest first"], numbers)
+    for rank in report.ranks or ():
+        table.add_row(
+            _name(rank.file),
+            fmt.duration(rank.window_ns),
+            fmt.count(rank.kernels),
+            fmt.duration(rank.compute_busy_ns),
+            fmt.duration(rank.busy_ns),
+            fmt.duration(rank.exposed_ns),
+            fmt.share(rank.overlap),
+        )
+    return table

@@ -1,0 +1,41 @@
+"""The answer in one sentence."""
+
+from nsysoffload.report.format import duration, share
+from nsysoffload.report.model import Total, Verdict
+
+__all__ = ["EXPOSED_BELOW", "HIDDEN_FROM", "verdict"]
+
+HIDDEN_FROM = 0.95
+EXPOSED_BELOW = 0.05
+
+
+def verdict(total: Total, devices: int) -> Verdict:
+    """Say how much of the transfers runs behind compute.
+
+    Parameters
+    ----------
+    total : Total
+        Figures over the chosen devices.
+    devices : int
+        Devices in the trace, of which these may be a part.
+    """
+    both = total.both
+    where = f" over {total.devices} of {devices} GPUs" if devices > 1 else ""
+    if total.h2d.copies + total.d2h.copies == 0:
+        return Verdict(f"No transfers between host and GPU were recorded{where}.", "no_transfers")
+    if both.overlap is None:
+        reason = both.overlap_null_reason
+        text = f"It cannot be told how much of {duration(both.busy_ns)} of transfers{where} is hidden: {reason}."
+        return Verdict(text, "cannot_tell")
+    if both.overlap >= HIDDEN_FROM:
+        outcome, head = "hidden", "Transfers hide behind compute"
+    elif both.overlap < EXPOSED_BELOW:
+        outcome, head = "exposed", "Transfers do not hide behind compute"
+    else:
+        outcome, head = "partly_hidden", "Transfers hide only partly behind compute"
+    text = (
+        f"{head}: {share(both.overlap)} of {duration(both.busy_ns)}{where} is hidden and"
+        f" {duration(both.exposed_ns)} exposed"
+        f" (H2D {duration(total.h2d.exposed_ns)}, D2H {duration(total.d2h.exposed_ns)})."
+    )
+    return Verdict(text, outcome)

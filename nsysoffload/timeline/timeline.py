@@ -1,0 +1,173 @@
+"""Trace -> `Timeline`: the rows that are believed, classified, per device and in order of time."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nsysoffload.timeline import clocks
+from nsysoffload.timeline.attribution import CallIndex
+from nsysoffload.timeline.belief import believed
+from nsysoffload.timeline.coverage import coverage_warnings
+from nsysoffload.timeline.intervals import Intervals, intervals, union
+from nsysoffload.timeline.kernels import KINDS, kinds
+from nsysoffload.trace.schema import CopyKind, MemKind
+from nsysoffload.trace.tables import UNSET, Trace, TraceWarning
+
+__all__ = ["DIRECTIONS", "DeviceTimeline", "Timeline", "build"]
+
+DIRECTIONS = ("h2d", "d2h")
+_HOSTS = ("pinned", "pageable", "unknown")
+_GPU_TABLES = ("kernels", "copies", "memsets", "graph_spans")
+
+
+@dataclass(frozen=True)
+class DeviceTimeline:
+    """What one device did; every frame is sorted by ``start_ns``.
+
+    ``kernels`` are table `KERNELS` with ``kind`` (compute, collective, other). ``transfers`` are
+    explicit host copies of table `COPIES` with ``direction`` (h2d, d2h) and ``host`` (pinned,
+    pageable, unknown); ``migrations`` are unified-memory ones with ``direction``. ``other`` is the
+    union of device copies, memsets and kernels that are explicit copies, ``graphs`` that of graphs
+    traced as a whole. ``recorded`` is from the first row to the last. ``doubt`` says why the clocks
+    are doubtful.
+    """
+
+    number: int
+    kernels: pd.DataFrame
+    transfers: pd.DataFrame
+    migrations: pd.DataFrame
+    other: Intervals
+    graphs: Intervals
+    recorded: tuple[int, int]
+    doubt: str | None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A trace, put in order: one entry per GPU of ``trace.gpus`` that has believable rows."""
+
+    trace: Trace
+    devices: tuple[DeviceTimeline, ...]
+    warnings: tuple[TraceWarning, ...]
+
+
+def build(
+    trace: Trace,
+    collective: re.Pattern[str] | None = None,
+    not_compute: re.Pattern[str] | None = None,
+) -> Timeline:
+    """Drop what is not believed, classify kernels and copies, and sort rows per device.
+
+    Parameters
+    ----------
+    trace : Trace
+        With the GPU tables and ``calls`` read.
+    collective, not_compute : pattern, optional
+        Corrections to the classes of kernels, see `nsysoffload.timeline.kernels.kinds`.
+    """
+    index = CallIndex.build(trace.calls)
+    rows, warnings = believed(
+        {name: getattr(trace, name) for name in _GPU_TABLES}, trace.calls, index
+    )
+    warnings += coverage_warnings(trace.calls, index, list(rows.values()))
+    rows["kernels"] = _with_kind(rows["kernels"], collective, not_compute)
+    rows["copies"] = _with_direction(rows["copies"])
+    devices = tuple(
+        device
+        for number in range(len(trace.gpus))
+        if (device := _device(number, {name: _of(number, frame) for name, frame in rows.items()}))
+    )
+    return Timeline(trace, devices, tuple(warnings))
+
+
+# --- Classes ---
+
+
+def _with_kind(
+    kernels: pd.DataFrame,
+    collective: re.Pattern[str] | None,
+    not_compute: re.Pattern[str] | None,
+) -> pd.DataFrame:
+    names = kernels["name"].cat
+    of_name = kinds(list(names.categories), collective, not_compute)
+    codes = of_name[names.codes.to_numpy()] if len(of_name) else np.empty(0, dtype=np.int8)
+    return kernels.assign(kind=pd.Categorical.from_codes(codes, categories=list(KINDS)))
+
+
+_H2D_KINDS = (CopyKind.HOST_TO_DEVICE, CopyKind.HOST_TO_ARRAY)
+_D2H_KINDS = (CopyKind.DEVICE_TO_HOST, CopyKind.ARRAY_TO_HOST)
+_HOST_KINDS = (MemKind.PAGEABLE, MemKind.PINNED)
+
+
+def _with_direction(copies: pd.DataFrame) -> pd.DataFrame:
+    """Add ``direction`` (missing: not a host copy), ``host`` and ``migrated``."""
+    kind, source, target = (
+        copies[name].to_numpy() for name in ("copy_kind", "source_kind", "target_kind")
+    )
+    from_host, to_host = np.isin(source, _HOST_KINDS), np.isin(target, _HOST_KINDS)
+    # XLA copies between device pointers and pinned host pointers as "device to device".
+    disguised = kind == CopyKind.DEVICE_TO_DEVICE
+    up = np.isin(kind, _H2D_KINDS) | (disguised & from_host & ~to_host)
+    down = np.isin(kind, _D2H_KINDS) | (disguised & to_host & ~from_host)
+    um_up = kind == CopyKind.UNIFIED_HOST_TO_DEVICE
+    um_down = kind == CopyKind.UNIFIED_DEVICE_TO_HOST
+    direction = np.select([up | um_up, down | um_down], [0, 1], default=-1)
+    host = np.where(up, source, np.where(down, target, UNSET))
+    host_code = np.select([host == MemKind.PINNED, host == MemKind.PAGEABLE], [0, 1], default=2)
+    return copies.assign(
+        direction=pd.Categorical.from_codes(direction, categories=list(DIRECTIONS)),
+        host=pd.Categorical.from_codes(host_code, categories=list(_HOSTS)),
+        migrated=um_up | um_down | (kind == CopyKind.UNIFIED_DEVICE_TO_DEVICE),
+    )
+
+
+# --- Devices ---
+
+
+def _of(number: int, frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows of one device, sorted by start; a graph span without a device counts everywhere."""
+    device = frame["device"].to_numpy()
+    mine = (device == number) | (device == UNSET)
+    if not mine.all():
+        frame = frame[mine]
+    start = frame["start_ns"].to_numpy()
+    if (start[1:] >= start[:-1]).all():
+        return frame
+    return frame.take(np.argsort(start, kind="stable"))
+
+
+def _device(number: int, rows: dict[str, pd.DataFrame]) -> DeviceTimeline | None:
+    kernels, copies = rows["kernels"], rows["copies"]
+    present = [frame for frame in rows.values() if len(frame)]
+    if not present or (len(present) == 1 and present[0] is rows["graph_spans"]
+                       and (present[0]["device"] == UNSET).all()):
+        return None
+    migrated = copies["migrated"].to_numpy()
+    host_copy = copies["direction"].cat.codes.to_numpy() >= 0
+    explicit = copies[~migrated]
+    other = union(
+        _spans(kernels[(kernels["kind"] == "other").to_numpy()]),
+        _spans(copies[~migrated & ~host_copy]),
+        _spans(rows["memsets"]),
+    )
+    return DeviceTimeline(
+        number=number,
+        kernels=kernels,
+        transfers=copies[~migrated & host_copy],
+        migrations=copies[migrated & host_copy],
+        other=other,
+        graphs=union(_spans(rows["graph_spans"])),
+        recorded=(
+            min(int(frame["start_ns"].min()) for frame in present),
+            max(int(frame["end_ns"].max()) for frame in present),
+        ),
+        doubt=clocks.doubt([kernels, explicit, rows["memsets"]]),
+    )
+
+
+def _spans(frame: pd.DataFrame) -> Intervals:
+    starts: NDArray[np.int64] = frame["start_ns"].to_numpy()
+    return intervals(starts, frame["end_ns"].to_numpy())

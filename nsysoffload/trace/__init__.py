@@ -1,0 +1,3 @@
+"""Traces: Nsight Systems exports as typed tables."""
+
+__all__: list[str] = []

@@ -1,0 +1,92 @@
+"""An SQLite export of Nsight Systems, opened so that it cannot change.
+
+Reading goes through ADBC, which hands rows over as Arrow columns and lets go of the interpreter
+lock meanwhile, so that several tables, and parts of a large one, are read at the same time.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import adbc_driver_sqlite.dbapi as adbc
+import pyarrow as pa
+
+from nsysoffload.errors import TraceError
+
+__all__ = ["Export", "damaged"]
+
+BATCH_ROWS = 65_536
+_READING_ERRORS = (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError)
+
+
+def damaged(path: Path, reason: object = "") -> TraceError:
+    """Return the error for an export that SQLite cannot read to the end."""
+    detail = str(reason).strip().splitlines()[0][:160] if str(reason).strip() else "unreadable"
+    return TraceError(f"{path.name} is damaged ({detail}); export it again from the .nsys-rep file.")
+
+
+@dataclass(frozen=True)
+class Export:
+    """A readable export and its tables: ``columns[table]`` lists column names."""
+
+    path: Path
+    columns: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def open(cls, path: Path) -> "Export":
+        """List the tables of the file.
+
+        Raises
+        ------
+        TraceError
+            If the file is not a readable SQLite database.
+        """
+        sql = (
+            "SELECT CAST(m.name AS BLOB) AS t, CAST(c.name AS BLOB) AS c"
+            " FROM sqlite_master AS m, pragma_table_info(m.name) AS c"
+            " WHERE m.type IN ('table', 'view') ORDER BY m.rowid, c.cid"
+        )
+        columns: dict[str, list[str]] = {}
+        for row in cls(path, {}).read(sql).to_pylist():
+            table, column = (row[key].decode(errors="replace") for key in "tc")
+            columns.setdefault(table, []).append(column)
+        return cls(path, {table: tuple(names) for table, names in columns.items()})
+
+    def read(self, sql: str) -> pa.Table:
+        """Run a query and return its rows as Arrow columns.
+
+        Raises
+        ------
+        TraceError
+            If SQLite cannot carry it out.
+        """
+        try:
+            with self._connect() as connection, connection.cursor(
+                adbc_stmt_kwargs={"adbc.sqlite.query.batch_rows": BATCH_ROWS}
+            ) as cursor:
+                cursor.execute(sql)
+                return cursor.fetch_arrow_table()
+        except _READING_ERRORS as error:
+            raise damaged(self.path, error) from error
+
+    @contextmanager
+    def _connect(self) -> Iterator[adbc.Connection]:
+        # `immutable` also keeps SQLite from looking for, or making, -wal and -shm files.
+        uri = f"file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1"
+        with adbc.connect(uri) as connection:
+            yield connection
+
+    def last_row(self, table: str) -> int | None:
+        """Return the largest rowid of a table, 0 if it is empty, None if it has no rowids."""
+        try:
+            rows = self.read(f"SELECT MAX(rowid) AS last FROM {quoted(table)}")
+        except TraceError:
+            return None
+        return int(rows["last"][0].as_py() or 0)
+
+
+def quoted(name: str) -> str:
+    """Quote a table or column name for SQL."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,120 @@
+"""From what a user names to an SQLite export: a file, a run folder, or a report to be exported."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nsysoffload.errors import TraceError
+
+__all__ = ["export_of", "located", "report_name"]
+
+_SQLITE = b"SQLite format 3\0"
+_REPORTS = (".nsys-rep", ".qdrep")
+_VERSION = re.compile(r"version (\d+(?:\.\d+)+)")
+# What the analysis reads; `nsys export` takes these patterns since it knows --tables at all.
+_TABLES = "StringIds,CUPTI_.*,CUDA_.*,NVTX_.*,TARGET_INFO.*,META_DATA.*,ENUM_.*,DIAGNOSTIC_EVENT"
+
+
+def located(path: Path) -> Path:
+    """Return the trace that a path names: itself, or the ``trace.sqlite`` of a run folder.
+
+    Raises
+    ------
+    TraceError
+        If there is no such file, or it cannot be read.
+    """
+    if path.is_dir():
+        inside = path / "trace.sqlite"
+        if not inside.is_file():
+            raise TraceError(
+                f"{path.name or path} is a folder without a trace.sqlite; name a trace in it."
+            )
+        return inside
+    if not path.exists():
+        raise TraceError(f"{path.name or path} does not exist; check the path.")
+    if not path.is_file():
+        raise TraceError(f"{path.name} is not a regular file; save the trace to disk first.")
+    return path
+
+
+def report_name(path: Path) -> str:
+    """Return the name of a trace's report: its stem, or its folder's name for a trace.sqlite."""
+    name = path.resolve().parent.name if path.name == "trace.sqlite" else path.stem
+    return name or "trace"
+
+
+@contextmanager
+def export_of(path: Path) -> Iterator[Path]:
+    """Give the SQLite export of a trace; a report is exported into a temporary folder.
+
+    Raises
+    ------
+    TraceError
+        If the file is neither an export nor a report that can be exported here.
+    """
+    if path.suffix in _REPORTS:
+        with tempfile.TemporaryDirectory(prefix="nsysoffload-") as folder:
+            yield _exported(path, Path(folder))
+    else:
+        _check(path)
+        yield path
+
+
+def _check(path: Path) -> None:
+    """Raise the error that fits a file which is no SQLite database."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError as error:
+        raise TraceError(f"{path.name} cannot be read ({error.strerror}); check it.") from error
+    if head.startswith(_SQLITE):
+        return
+    what = "is not an Nsight Systems SQLite export"
+    if not head:
+        what = "is empty"
+    elif head.startswith(b"version https://git-lfs"):
+        raise TraceError(f"{path.name} is a Git LFS pointer; get the file with 'git lfs pull'.")
+    elif head.startswith((b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh")):
+        raise TraceError(f"{path.name} is compressed; unpack it first.")
+    raise TraceError(f"{path.name} {what}; make one with 'nsys export --type sqlite'.")
+
+
+def _exported(report: Path, folder: Path) -> Path:
+    """Export a report with the nsys on PATH."""
+    nsys = shutil.which("nsys")
+    if nsys is None:
+        raise TraceError(
+            f"{report.name} is an Nsight Systems report and nsys is not on PATH; export it where nsys"
+            f" is, with 'nsys export --type sqlite {report.name}', and analyse the .sqlite file."
+        )
+    target = folder / f"{report.stem}.sqlite"
+    options = ["--type", "sqlite", "--force-overwrite", "true", "--output", str(target)]
+    if "--tables" in _run([nsys, "export", "--help"]).stdout:
+        options += ["--tables", _TABLES]
+    done = _run([nsys, "export", *options, str(report.resolve())])
+    if done.returncode != 0 or not target.is_file():
+        said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        version = _VERSION.search(_run([nsys, "--version"]).stdout)
+        raise TraceError(
+            f"nsys {version[1] if version else '(unknown version)'} could not export {report.name}:"
+            f" {said[:300]} Use the nsys that recorded it, or a newer one."
+        )
+    return target
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except OSError as error:
+        raise TraceError(f"nsys cannot be run ({error.strerror}); check its installation.") from error

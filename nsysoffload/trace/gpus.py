@@ -1,0 +1,222 @@
+"""Which GPU a row ran on: ``deviceId`` repeats across processes and is no physical id.
+
+A GPU is known by its uuid. Exports since 2025 map (pid, deviceId) to it; 2021 ones may map
+(pid, deviceId) to a bus address; the years between list GPUs with the CUDA ordinal that nsys itself
+saw, which is only good where no two processes use the same ordinal, or where there is one GPU.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nsysoffload.errors import TraceError
+from nsysoffload.trace.export import Export, quoted
+from nsysoffload.trace.schema import ANY_DEVICE
+from nsysoffload.trace.tables import GPUS, UNSET, TraceWarning
+
+__all__ = ["assign_gpus"]
+
+_ROWS = ("kernels", "copies", "memsets", "graph_spans", "syncs", "events")
+_ACTIVITY = ("kernels", "copies", "memsets", "graph_spans")
+_NO_UUID = "00000000-0000-0000-0000-000000000000"
+_PID_BITS = (1 << 24) - 1
+
+Pair = tuple[int, int]
+"""A process and an ordinal within it."""
+
+
+@dataclass(frozen=True)
+class _Card:
+    """A GPU as TARGET_INFO tables list it."""
+
+    name: str | None
+    uuid: str | None = None
+    nsys_id: int | None = None
+    ordinal: int | None = None
+    bus: str | None = None
+    copy_engines: int = UNSET
+
+
+def assign_gpus(
+    export: Export, frames: dict[str, pd.DataFrame]
+) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], list[TraceWarning]]:
+    """List the GPUs that have rows, and set ``device`` of every row to its GPU's row number.
+
+    Returns
+    -------
+    gpus : DataFrame
+        Table `GPUS`.
+    frames : dict of DataFrame
+        The frames with ``device`` set; UNSET for rows whose ``deviceId`` names no device.
+    warnings : list of TraceWarning
+        Where GPUs cannot be told apart.
+    """
+    pairs = sorted({pair for name in _ACTIVITY if name in frames for pair in _pairs(frames[name])})
+    cards, warnings = _cards_of(export, pairs)
+    keys = {pair: card.uuid or card.bus or pair if card else pair for pair, card in cards.items()}
+    order = sorted(cards, key=lambda pair: (pair[1], pair[0] & _PID_BITS, pair))
+    numbers: dict[object, int] = {}
+    first: list[Pair] = []
+    for pair in order:
+        if keys[pair] not in numbers:
+            numbers[keys[pair]] = len(first)
+            first.append(pair)
+    device_of = {pair: numbers[keys[pair]] for pair in order}
+    gpus = GPUS.conform(pd.DataFrame([_gpu(pair, cards[pair]) for pair in first], columns=GPUS.names))
+    placed = {
+        name: frame.assign(device=_devices(frame, device_of)) if name in _ROWS else frame
+        for name, frame in frames.items()
+    }
+    return gpus, placed, warnings
+
+
+def _gpu(pair: Pair, card: _Card | None) -> dict[str, object]:
+    process, ordinal = pair
+    pid = UNSET if process == UNSET else process & _PID_BITS
+    uuid = card.uuid if card else None
+    return {
+        "id": uuid or (str(ordinal) if pid == UNSET else f"{pid}:{ordinal}"),
+        "ordinal": ordinal,
+        "pid": pid,
+        "name": card.name if card else None,
+        "uuid": uuid,
+        "copy_engines": card.copy_engines if card else UNSET,
+    }
+
+
+# --- Rows ---
+
+
+def _codes(frame: pd.DataFrame) -> tuple[NDArray[np.int64], list[Pair]]:
+    """Return a code per row and the (process, ordinal) pair that each code stands for."""
+    process, processes = pd.factorize(frame["process"].to_numpy())
+    ordinal, ordinals = pd.factorize(frame["ordinal"].to_numpy())
+    code, used = pd.factorize(process * len(ordinals) + ordinal)
+    pairs = [(int(processes[c // len(ordinals)]), int(ordinals[c % len(ordinals)])) for c in used]
+    return code, pairs
+
+
+def _pairs(frame: pd.DataFrame) -> list[Pair]:
+    return [pair for pair in _codes(frame)[1] if 0 <= pair[1] < ANY_DEVICE]
+
+
+def _devices(frame: pd.DataFrame, device_of: dict[Pair, int]) -> NDArray[np.int64]:
+    code, pairs = _codes(frame)
+    if not pairs:
+        return np.empty(0, dtype=np.int64)
+    return np.array([device_of.get(pair, UNSET) for pair in pairs], dtype=np.int64)[code]
+
+
+# --- GPUs ---
+
+
+def _cards_of(
+    export: Export, pairs: list[Pair]
+) -> tuple[dict[Pair, _Card | None], list[TraceWarning]]:
+    """Find the GPU of each pair; None where the export does not say."""
+    cards = _listed(export)
+    mapped = _mapped(export, cards)
+    found: dict[Pair, _Card | None] = {
+        (process, ordinal): mapped.get((process & _PID_BITS, ordinal)) for process, ordinal in pairs
+    }
+    rest = [pair for pair, card in found.items() if card is None]
+    ordinals = [ordinal for _, ordinal in pairs]
+    warnings = []
+    if len(cards) == 1 and not any(ordinals):
+        found |= dict.fromkeys(rest, cards[0])
+    elif len(set(ordinals)) == len(ordinals):
+        by_ordinal = {card.ordinal: card for card in cards}
+        found |= {pair: by_ordinal.get(pair[1]) for pair in rest}
+    elif rest:
+        names = {card.name for card in cards}
+        alike = _Card(name=names.pop()) if len(names) == 1 else None
+        found |= dict.fromkeys(rest, alike)
+        message = (
+            "Several processes used the same CUDA device number and the trace does not say on which"
+            " GPUs; each process's device is shown apart."
+        )
+        warnings.append(TraceWarning("gpus_ambiguous", message))
+    return found, warnings
+
+
+def _listed(export: Export) -> list[_Card]:
+    """GPUs of TARGET_INFO_GPU, without foreign adapters, else of TARGET_INFO_CUDA_GPU."""
+    rows = _rows(export, "TARGET_INFO_GPU")
+    full = [row for row in rows if "chipName" in row or "computeMajor" in row]
+    real = [row for row in full if row.get("chipName") or row.get("computeMajor")] or (
+        rows if not full else []
+    )
+    if not any(row.get("name") for row in real):
+        real = _rows(export, "TARGET_INFO_CUDA_GPU")
+    return [
+        _Card(
+            name=_text(row.get("name")),
+            uuid=_uuid(row.get("uuid")),
+            nsys_id=_integer(row.get("id")),
+            ordinal=_integer(row.get("cuDevice", row.get("deviceId"))),
+            bus=_text(row.get("busLocation") or row.get("pciBusId")),
+            copy_engines=_engines(row.get("asyncEngines") or row.get("numMemcpyEngines")),
+        )
+        for row in real
+    ]
+
+
+def _mapped(export: Export, cards: list[_Card]) -> dict[Pair, _Card]:
+    """Map (pid, ordinal) to a GPU where the export does."""
+    by_id = {card.nsys_id: card for card in cards if card.nsys_id is not None}
+    by_uuid = {card.uuid: card for card in cards if card.uuid}
+    by_bus = {card.bus: card for card in cards if card.bus}
+    mapped: dict[Pair, _Card] = {}
+    for row in _rows(export, "TARGET_INFO_CUDA_DEVICE"):
+        uuid = _uuid(row.get("uuid"))
+        card = by_uuid.get(uuid) if uuid else None
+        listed = card or by_id.get(_integer(row.get("gpuId")))
+        if uuid and card is None:  # an instance of a partitioned GPU has a uuid of its own
+            engines = listed.copy_engines if listed else UNSET
+            listed = _Card(name=listed.name if listed else None, uuid=uuid, copy_engines=engines)
+        pid, ordinal = _integer(row.get("pid")), _integer(row.get("cudaId"))
+        if listed and pid is not None and ordinal is not None:
+            mapped[pid, ordinal] = listed
+    for row in _rows(export, "TARGET_INFO_CUDA_GPU"):
+        pid, ordinal = _integer(row.get("pid")), _integer(row.get("deviceId"))
+        bus = _text(row.get("pciBusId"))
+        if bus and pid is not None and ordinal is not None:
+            engines = _engines(row.get("numMemcpyEngines"))
+            known = _Card(name=_text(row.get("name")), bus=bus, copy_engines=engines)
+            mapped.setdefault((pid, ordinal), by_bus.get(bus, known))
+    return mapped
+
+
+def _rows(export: Export, table: str) -> list[dict[str, object]]:
+    """Rows of a small table, all columns as text; none where it is missing or damaged."""
+    columns = export.columns.get(table, ())
+    if not columns:
+        return []
+    select = ", ".join(f"CAST({quoted(c)} AS BLOB) AS {quoted(c)}" for c in columns)
+    try:
+        return export.read(f"SELECT {select} FROM {quoted(table)} LIMIT 10000").to_pylist()
+    except TraceError:
+        return []
+
+
+def _text(value: object) -> str | None:
+    if not isinstance(value, bytes):
+        return None
+    return value.decode(errors="replace").strip()[:100] or None
+
+
+def _integer(value: object) -> int | None:
+    text = _text(value)
+    return int(text) if text and text.lstrip("-").isdecimal() else None
+
+
+def _engines(value: object) -> int:
+    engines = _integer(value)
+    return UNSET if engines is None or engines < 1 else engines
+
+
+def _uuid(value: object) -> str | None:
+    text = (_text(value) or "").lower().removeprefix("gpu-").removeprefix("0x")
+    return None if not text or text in (_NO_UUID, _NO_UUID.replace("-", "")) else text

@@ -1,0 +1,125 @@
+"""What an export says about itself: versions, kind, diagnostics, and what it holds.
+
+Only named keys are read, so that no environment, host, user or command line gets into a report.
+"""
+
+from nsysoffload.errors import TraceError
+from nsysoffload.trace.export import Export, quoted
+from nsysoffload.trace.tables import Source, TraceWarning
+
+__all__ = ["CAPTURE_KIND", "CAPTURE_RECORDER", "capture_warnings", "contents", "source"]
+
+CAPTURE_KIND = "NSYSOFFLOAD:KIND"
+CAPTURE_RECORDER = "NSYSOFFLOAD:RECORDER"
+_VERSION = "EXPORT_PRODUCT_VERSION"
+_SCHEMA = "EXPORT_SCHEMA_VERSION"
+_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE")
+
+_DIAGNOSTICS = (
+    (
+        "%Not all CUDA events might have been collected%",
+        "events_lost",
+        "nsys says that not all CUDA events may have been collected: rows may be missing.",
+    ),
+    (
+        "%CUPTI events might be missing%",
+        "events_lost",
+        "nsys says that CUPTI events may be missing: rows may be missing.",
+    ),
+    (
+        "%CUDA driver version%is not supported by this build%",
+        "driver_too_new",
+        "nsys says that it does not support the CUDA driver it ran on: rows may be missing.",
+    ),
+)
+
+_CONTENTS = {
+    "CUPTI_ACTIVITY_KIND_RUNTIME": "CUDA API calls",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "CUDA synchronisations",
+    "NVTX_EVENTS": "NVTX events",
+    "OSRT_API": "operating-system calls",
+    "OPENACC_EVENTS": "OpenACC events",
+    "MPI_EVENTS": "MPI events",
+    "COMPOSITE_EVENTS": "CPU samples",
+    "SCHED_EVENTS": "thread switches",
+    "GPU_METRICS": "GPU metric samples",
+    "DX12_API": "DirectX 12 calls",
+    "VULKAN_API": "Vulkan calls",
+}
+_SIGNS = ("StringIds", "TARGET_INFO_GPU", "TARGET_INFO_SYSTEM_ENV", "ThreadNames", *_TABLES)
+
+
+def source(export: Export) -> Source:
+    """Return where the trace came from, as far as the export says."""
+    values = _values(export, (_VERSION, _SCHEMA, CAPTURE_KIND, CAPTURE_RECORDER))
+    return Source(
+        path=export.path,
+        kind="predicted" if values.get(CAPTURE_KIND) == "predicted" else "measured",
+        recorder=values.get(CAPTURE_RECORDER, "nsys"),
+        nsys_version=values.get(_VERSION),
+        export_schema=values.get(_SCHEMA),
+    )
+
+
+def _values(export: Export, keys: tuple[str, ...]) -> dict[str, str]:
+    names = ", ".join(f"'{key}'" for key in keys)
+    values: dict[str, str] = {}
+    for table in _TABLES:
+        if {"name", "value"} <= set(export.columns.get(table, ())):
+            sql = (
+                "SELECT CAST(name AS BLOB) AS name, CAST(value AS BLOB) AS value"
+                f" FROM {quoted(table)} WHERE name IN ({names}) AND value IS NOT NULL"
+            )
+            for row in _rows(export, sql):
+                values[row["name"].decode()] = row["value"].decode(errors="replace")[:100]
+    return values
+
+
+def _rows(export: Export, sql: str) -> list[dict[str, bytes]]:
+    """Rows of a side table; none where it cannot be read, since no figure hangs on them."""
+    try:
+        rows: list[dict[str, bytes]] = export.read(sql).to_pylist()
+    except TraceError:
+        return []
+    return rows
+
+
+def capture_warnings(export: Export) -> list[TraceWarning]:
+    """Return what the recorder itself said about missing rows, in our words."""
+    if "text" not in export.columns.get("DIAGNOSTIC_EVENT", ()):
+        return []
+    found = [
+        TraceWarning(code, message)
+        for pattern, code, message in _DIAGNOSTICS
+        if _rows(export, f"SELECT 1 AS hit FROM DIAGNOSTIC_EVENT WHERE text LIKE '{pattern}' LIMIT 1")
+    ]
+    wal = export.path.with_name(export.path.name + "-wal")
+    if wal.exists() and wal.stat().st_size:
+        message = f"{wal.name} holds changes that are not in the export yet; they were not read."
+        found.append(TraceWarning("unmerged_changes", message))
+    return found
+
+
+def contents(export: Export) -> str:
+    """Say in a sentence what a file without GPU activity holds, and what to do."""
+    name = export.path.name
+    if not any(sign in export.columns for sign in (*_SIGNS, *_CONTENTS)):
+        return (
+            f"{name} is an SQLite database but no Nsight Systems export;"
+            " make one with 'nsys export --type sqlite'."
+        )
+    counts = {label: _count(export, table) for table, label in _CONTENTS.items()}
+    held = ", ".join(f"{count:,} {label}" for label, count in counts.items() if count)
+    return (
+        f"{name} holds no GPU activity (no kernel, copy or memset row), only"
+        f" {held or 'system information'}; record with 'nsys profile --trace=cuda,nvtx'."
+    )
+
+
+def _count(export: Export, table: str) -> int:
+    if table not in export.columns:
+        return 0
+    try:
+        return int(export.read(f"SELECT COUNT(*) AS n FROM {quoted(table)}")["n"][0].as_py())
+    except TraceError:
+        return 0
