@@ -1,7 +1,8 @@
 """Charts of the HTML report, as Plotly figures in plain dicts.
 
 They are dicts because importing plotly costs more than the rest of a report. Every figure is in
-the colours of the light theme; the page swaps each for its partner of the dark one.
+the colours of the light theme; the page swaps each for its partner of the dark one. A trace's
+``meta`` holds its colour's role and the kind of mark, from which the page makes the legend.
 """
 
 from collections.abc import Iterator
@@ -17,9 +18,10 @@ __all__ = [
     "THEMES",
     "axis",
     "bandwidth",
-    "device_labels",
+    "class_name",
     "label",
     "layout",
+    "shared_link",
     "size_classes",
     "time_split",
 ]
@@ -73,6 +75,7 @@ COLOURS = THEMES["light"]
 _WAYS = ("h2d", "d2h")
 _SYMBOLS = {"h2d": "circle", "d2h": "diamond"}
 _HATCHES = {"h2d": "", "d2h": "/"}
+_BAR_MARKS = {"": "bar", "/": "hatched", "\\": "hatched-back", ".": "dotted"}
 _DATA_UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("bytes", 1))
 _SIZE_TICKS = tuple(2**power for power in range(0, 50, 5))
 _SPLIT = (  # colour role, hatch, name
@@ -91,20 +94,11 @@ def label(text: str, width: int) -> str:
     return escape(fmt.shorten(fmt.plain(text), width), quote=False)
 
 
-def device_labels(report: Report) -> dict[str, str]:
-    """Short name of each device id: the ordinal, and the process where ordinals repeat."""
-    ordinals = [device.ordinal for device in report.devices]
-    return {
-        device.id: f"GPU {device.ordinal}"
-        + (f", process {device.pid}" if ordinals.count(device.ordinal) > 1 else "")
-        for device in report.devices
-    }
-
-
 def layout(**settings: Any) -> dict[str, Any]:
     """Layout of a figure on the page's own background."""
     return {
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": COLOURS["ink"]},
+        "showlegend": False,
         "paper_bgcolor": COLOURS["paper"],
         "plot_bgcolor": COLOURS["paper"],
         "hoverlabel": {
@@ -140,7 +134,7 @@ def bandwidth(report: Report) -> Figure | None:
     if not sizes:
         return None
     span = [min(sizes) / 2, max(sizes) * 2]
-    link = _shared_link(report)
+    link = shared_link(report)
     data = list(_link_lines(link, span)) if link else []
     for way in _WAYS:
         data += _points(way, classes[way])
@@ -148,10 +142,9 @@ def bandwidth(report: Report) -> Figure | None:
     return {
         "data": data,
         "layout": layout(
-            height=400,
-            margin={"l": 62, "r": 14, "t": 8, "b": 120},
+            height=330,
+            margin={"l": 62, "r": 14, "t": 8, "b": 46},
             hovermode="closest",
-            legend={"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
             xaxis=axis(
                 "mean size of the copies of a class",
                 type="log",
@@ -170,7 +163,7 @@ def size_classes(report: Report) -> Figure | None:
     order = sorted({*classes["h2d"], *classes["d2h"]}, key=lambda upto: (upto is None, upto))
     if not order:
         return None
-    names = [_class_name(upto) for upto in order]
+    names = [class_name(upto) for upto in order]
     most = max(c.bytes for ends in classes.values() for c in ends.values())
     unit, factor = next((u for u in _DATA_UNITS if most >= u[1]), _DATA_UNITS[-1])
     data = []
@@ -184,12 +177,11 @@ def size_classes(report: Report) -> Figure | None:
     return {
         "data": data,
         "layout": layout(
-            height=420,
-            margin={"l": 62, "r": 14, "t": 34, "b": 70},
+            height=330,
+            margin={"l": 62, "r": 14, "t": 8, "b": 62},
             barmode="group",
             bargap=0.25,
             hovermode="closest",
-            legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
             xaxis=axis("size of a copy", type="category", categoryarray=names, anchor="y2"),
             yaxis=axis("copies", domain=[0.55, 1], showgrid=True, rangemode="tozero"),
             yaxis2=axis(unit, domain=[0, 0.45], showgrid=True, rangemode="tozero"),
@@ -199,7 +191,7 @@ def size_classes(report: Report) -> Figure | None:
 
 def time_split(report: Report) -> Figure:
     """Where each device's window went; the parts of a device add up to its window."""
-    names = list(device_labels(report).values())
+    names = [f"GPU {label}" for label in fmt.labels(report.devices).values()]
     splits = [_split_ns(device) for device in report.devices]
     windows = [max(1, device.trace.window_ns) for device in report.devices]
     data = []
@@ -219,18 +211,18 @@ def time_split(report: Report) -> Figure:
                 ],
                 "hoverinfo": "text",
                 "visible": any(times),
+                "meta": {"role": role, "mark": _BAR_MARKS[hatch]},
                 "marker": _filled(role, hatch),
             }
         )
     return {
         "data": data,
         "layout": layout(
-            height=150 + 34 * len(names),
-            margin={"l": 92, "r": 14, "t": 8, "b": 120},
+            height=60 + 34 * len(names),
+            margin={"l": 92, "r": 14, "t": 8, "b": 46},
             barmode="stack",
             bargap=0.3,
             hovermode="closest",
-            legend={"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"},
             xaxis=axis("% of the window", range=[0, 100], showgrid=True),
             yaxis=axis("", type="category", categoryarray=names[::-1], fixedrange=True),
         ),
@@ -247,7 +239,7 @@ def _timed(direction: Direction) -> list[SizeClass]:
     return [c for c in direction.sizes if c.gbps and c.best_gbps and c.bytes]
 
 
-def _shared_link(report: Report) -> Link | None:
+def shared_link(report: Report) -> Link | None:
     """The link of all devices, if it's one and the same."""
     links = {(d.link.name, d.link.peak_gbps) if d.link else None for d in report.devices}
     return report.devices[0].link if len(links) == 1 else None
@@ -264,6 +256,7 @@ def _points(way: str, classes: list[SizeClass]) -> Iterator[dict[str, Any]]:
             "y": [c.best_gbps if best else c.gbps for c in classes],
             "hovertext": [_class_text(way, c) for c in classes],
             "hoverinfo": "text",
+            "meta": {"role": way, "mark": "open" if best else _SYMBOLS[way]},
             "line": {"color": COLOURS[way], "width": 1.5},
             "marker": {
                 "color": COLOURS[way],
@@ -285,6 +278,7 @@ def _link_lines(link: Link, span: list[float]) -> Iterator[dict[str, Any]]:
             "fill": "toself",
             "fillcolor": COLOURS[f"{way}_range"],
             "line": {"color": COLOURS[f"{way}_range"], "width": 1},
+            "meta": {"role": f"{way}_range", "mark": "bar"},
             "hoverinfo": "skip",
         }
     yield {
@@ -294,6 +288,7 @@ def _link_lines(link: Link, span: list[float]) -> Iterator[dict[str, Any]]:
         "x": span,
         "y": [link.peak_gbps] * 2,
         "line": {"color": COLOURS["muted"], "width": 1.5, "dash": "dash"},
+        "meta": {"role": "muted", "mark": "dash"},
         "hoverinfo": "skip",
     }
 
@@ -303,24 +298,30 @@ def _bars(way: str, x: list[str], y: list[float], hover: list[str], axis: str) -
     return {
         "type": "bar",
         "name": way.upper(),
-        "legendgroup": way,
         "showlegend": axis == "y",
         "x": x,
         "y": y,
         "yaxis": axis,
         "hovertext": hover,
         "hoverinfo": "text",
+        "meta": {"role": way, "mark": _BAR_MARKS[_HATCHES[way]]},
         "marker": _filled(way, _HATCHES[way]),
     }
 
 
 def _filled(role: str, hatch: str) -> dict[str, Any]:
     """Fill of a bar, hatched so that it's told apart without colour."""
-    pattern = {"shape": hatch, "fgcolor": COLOURS["paper"], "size": 6, "solidity": 0.25}
+    pattern = {
+        "shape": hatch,
+        "bgcolor": COLOURS[role],
+        "fgcolor": COLOURS["paper"],
+        "size": 6,
+        "solidity": 0.25,
+    }
     return {"color": COLOURS[role], "pattern": pattern, "line": {"width": 0}}
 
 
-def _class_name(upto_bytes: int | None) -> str:
+def class_name(upto_bytes: int | None) -> str:
     """Name of a size class by its upper end."""
     return "larger" if upto_bytes is None else f"≤ {fmt.limit(upto_bytes)}"
 
@@ -328,7 +329,7 @@ def _class_name(upto_bytes: int | None) -> str:
 def _class_text(way: str, c: SizeClass) -> str:
     """What a size class holds."""
     return (
-        f"{way.upper()}, {_class_name(c.upto_bytes)}<br>{fmt.count(c.copies)} copies, "
+        f"{way.upper()}, {class_name(c.upto_bytes)}<br>{fmt.count(c.copies)} copies, "
         f"{fmt.size(c.bytes)}<br>{fmt.bandwidth(c.gbps)}, fastest {fmt.bandwidth(c.best_gbps)}"
     )
 

@@ -199,7 +199,9 @@ def labels(devices: Sequence[Device]) -> dict[str, str]:
     """
     shared = Counter(device.ordinal for device in devices)
     return {
-        d.id: f"{d.ordinal} (pid {d.pid})" if shared[d.ordinal] > 1 else str(d.ordinal)
+        d.id: f"{d.ordinal} (pid {UNKNOWN if d.pid is None else d.pid})"
+        if shared[d.ordinal] > 1
+        else str(d.ordinal)
         for d in devices
     }
 

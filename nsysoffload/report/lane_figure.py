@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsysoffload.report import format as fmt
-from nsysoffload.report.figures import COLOURS, Figure, axis, device_labels, label, layout
+from nsysoffload.report.figures import COLOURS, Figure, axis, label, layout
 from nsysoffload.report.lanes import Lane, Marks
 from nsysoffload.report.model import Device, Report
 
@@ -18,8 +18,13 @@ LANES = {"compute": "Compute", "collectives": "Collectives", "h2d": "H2D", "d2h"
 MAX_DRAWN = 1_500
 """Marks of one lane that are drawn at once; above, the page shows the coarse ones."""
 
-_ROLES = ("compute", "collective", "hidden", "exposed", "unknown")
-_HATCHES = {"exposed": "/", "unknown": "."}
+_PATHS = (  # colour role, hatch; what is hidden is drawn over the whole transfer
+    ("compute", ""),
+    ("collective", ""),
+    ("exposed", "/"),
+    ("hidden", ""),
+    ("unknown", "."),
+)
 _TIME_UNITS = (("s", 10**9), ("ms", 10**6), ("µs", 10**3))
 _LANE_PX = 26
 _TOP_PX = 8
@@ -44,25 +49,24 @@ def timeline(report: Report) -> Figure:
     """Axes and styles of the timeline; the page fills in the marks that fit the view.
 
     All marks of one meaning are one path, since thousands of elements would make a page slow; the
-    path's ``meta`` names the meaning. Lanes are centred on the ticks of the y axis, in order.
+    path's ``meta`` names their meaning. Lanes are centred on the ticks of the y axis, in order.
     """
-    names = device_labels(report)
+    names = fmt.labels(report.devices)
     ticks: list[tuple[float, str]] = []
     titles = []
     top = 0.0
     for device, lanes in _by_device(report):
-        titles.append(_title(names[device.id], device.name, top + _TITLE_LANES / 2))
+        titles.append(_title(f"GPU {names[device.id]}", device.name, top + _TITLE_LANES / 2))
         top += _TITLE_LANES
         ticks += [(top + at + 0.5, LANES[lane.name]) for at, lane in enumerate(lanes)]
         top += len(lanes)
     window_ns = report.window.end_ns - report.window.start_ns
     unit, unit_ns = axis_unit(window_ns)
     return {
-        "data": [_path(role) for role in _ROLES],
+        "data": [_path(role, hatch) for role, hatch in _PATHS],
         "layout": layout(
             height=round(_TOP_PX + _BOTTOM_PX + _LANE_PX * top),
             margin={"l": 92, "r": 14, "t": _TOP_PX, "b": _BOTTOM_PX},
-            showlegend=False,
             hovermode=False,
             dragmode="zoom",
             annotations=titles,
@@ -89,12 +93,13 @@ def marks(report: Report) -> dict[str, Any]:
     a lane's transfers is hidden.
     """
     names: dict[str, int] = {}
+    labels = fmt.labels(report.devices)
     start_ns = report.window.start_ns
     unit, unit_ns = axis_unit(report.window.end_ns - start_ns)
     lanes = [
         {
             "kind": lane.name,
-            "title": f"{device_labels(report)[device.id]}, {LANES[lane.name]}",
+            "title": f"GPU {labels[device.id]}, {LANES[lane.name]}",
             "known": _known(device, lane.name),
             "exact": lane.exact,
             "fine": columns(lane.fine, start_ns, _interned(lane.names, names)),
@@ -137,11 +142,12 @@ def columns(marks: Marks, start_ns: int, names: NDArray[np.int64]) -> dict[str, 
 
 
 def _by_device(report: Report) -> list[tuple[Device, list[Lane]]]:
-    """Lanes of each device, in the order they are drawn."""
-    return [
-        (device, [lane for lane in report.lanes if lane.device == device.id])
+    """Lanes of each device that has any, in the order they are drawn."""
+    lanes = {
+        device.id: [lane for lane in report.lanes if lane.device == device.id]
         for device in report.devices
-    ]
+    }
+    return [(device, lanes[device.id]) for device in report.devices if lanes[device.id]]
 
 
 def _title(name: str, product: str | None, y: float) -> dict[str, Any]:
@@ -159,30 +165,27 @@ def _title(name: str, product: str | None, y: float) -> dict[str, Any]:
     }
 
 
-def _path(role: str) -> dict[str, Any]:
+def _path(role: str, hatch: str) -> dict[str, Any]:
     """All marks of one meaning as one outline; what is exposed is hatched as well as coloured."""
-    path = {
+    return {
         "type": "scatter",
-        "mode": "lines",
+        "mode": "none",
         "name": role,
         "meta": role,
         "x": [],
         "y": [],
         "fill": "toself",
         "fillcolor": COLOURS[role],
-        "line": {"color": COLOURS[role], "width": 1, "simplify": False},
-        "hoverinfo": "skip",
-    }
-    if role in _HATCHES:
-        path["fillpattern"] = {
-            "shape": _HATCHES[role],
+        "fillpattern": {
+            "shape": hatch,
             "bgcolor": COLOURS[role],
             "fgcolor": COLOURS["paper"],
             "fillmode": "replace",
             "size": 5,
             "solidity": 0.25,
-        }
-    return path
+        },
+        "hoverinfo": "skip",
+    }
 
 
 def _known(device: Device, lane: str) -> bool:

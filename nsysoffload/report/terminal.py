@@ -17,7 +17,7 @@ from nsysoffload.report.remarks import remarks
 __all__ = ["render"]
 
 _NARROWEST, _WIDEST = 80, 100  # the tables need the one; lines longer than the other read badly
-_NAME, _FILE, _SENTENCE = 22, 60, 600  # characters
+_NAME, _FILE, _SENTENCE = 22, 30, 600  # characters
 _COLOURS = {"hidden": "green", "partly_hidden": "yellow", "exposed": "red"}
 
 
@@ -91,9 +91,9 @@ def _sentence(text: str, style: str = "") -> Text:
     return Text(fmt.shorten(fmt.plain(text), _SENTENCE), style)
 
 
-def _name(text: str | None) -> Text:
+def _name(text: str) -> Text:
     """Name from the trace; a dash if it has none."""
-    return Text(fmt.shorten(fmt.plain(text or ""), _NAME) or fmt.UNKNOWN)
+    return Text(fmt.shorten(fmt.plain(text), _NAME) or fmt.UNKNOWN)
 
 
 def _devices(report: Report) -> Table:
@@ -104,8 +104,8 @@ def _devices(report: Report) -> Table:
         trace = device.trace
         table.add_row(
             label[device.id],
-            _name(device.name),
-            _name(device.link.name if device.link else None),
+            _name((device.name or "").removeprefix("NVIDIA ")),
+            _name(device.link.name if device.link else ""),
             fmt.count(trace.kernels),
             fmt.duration(trace.window_ns),
             fmt.duration(trace.compute_busy_ns),

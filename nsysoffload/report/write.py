@@ -1,7 +1,7 @@
 """Several files written as one: the old ones stay until all the new ones are complete.
 
-Each file is first written without a name, where the system can do that, so that even a killed
-process leaves nothing behind; then the names are moved over, each in one step.
+Each file is first written without a name, where the system can do that, so that a process that is
+killed while it writes leaves nothing behind. Once all are complete, each replaces its old one.
 """
 
 import errno
@@ -120,10 +120,6 @@ def _opened(hidden: Path) -> BinaryIO:
 def _move(file: BinaryIO, hidden: Path, target: Path) -> None:
     """Put the file in place of the target, in one step."""
     if not hidden.exists():
-        # Only with a folder's descriptor does Python ask the system to follow the link.
-        folder = os.open(hidden.parent, os.O_RDONLY)
-        try:
-            os.link(_OPEN_FILES / str(file.fileno()), hidden, src_dir_fd=folder)
-        finally:
-            os.close(folder)
+        # The path is absolute, so the descriptor has no effect but that Python follows the link.
+        os.link(_OPEN_FILES / str(file.fileno()), hidden, src_dir_fd=file.fileno())
     hidden.replace(target)

@@ -185,15 +185,14 @@ def grouped_length_ns(
     start, end, group = start[order] - origin, end[order] - origin, group[order].astype(np.int64)
     # One running maximum serves all groups when each lives in a stretch of time of its own.
     stretch = int(end.max()) + 1
-    at_once = max(1, (1 << 62) // stretch)
-    edges = np.searchsorted(group, np.arange(0, groups + at_once, at_once))
-    for first, low, high in zip(range(0, groups, at_once), edges[:-1], edges[1:], strict=False):
-        if low < high:
-            shift = (group[low:high] - first) * stretch
-            reach = np.maximum.accumulate(end[low:high] + shift)
-            before = np.r_[np.int64(-1), reach[:-1]]
-            gain = end[low:high] + shift - np.maximum(start[low:high] + shift, before)
-            done = np.r_[0, np.cumsum(np.maximum(gain, 0))]
-            bounds = np.searchsorted(group[low:high], np.arange(first, min(first + at_once, groups) + 1))
-            lengths[first : first + at_once] = np.diff(done[bounds])
+    at_once = max(1, min(groups, (1 << 62) // stretch))
+    for first in range(0, groups, at_once):
+        last = min(first + at_once, groups)
+        bounds = np.searchsorted(group, np.arange(first, last + 1))
+        some = slice(bounds[0], bounds[-1])
+        shift = (group[some] - first) * stretch
+        begins, ends = start[some] + shift, end[some] + shift
+        reach = np.r_[-1, np.maximum.accumulate(ends)]
+        gain = np.maximum(ends - np.maximum(begins, reach[:-1]), 0)
+        lengths[first:last] = np.diff(np.r_[0, np.cumsum(gain)][bounds - bounds[0]])
     return lengths

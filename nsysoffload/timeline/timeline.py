@@ -75,6 +75,7 @@ def build(
     warnings += coverage_warnings(trace.calls, index, list(rows.values()))
     rows["kernels"] = _with_kind(rows["kernels"], collective, not_compute)
     rows["copies"] = _with_direction(rows["copies"])
+    rows["graph_spans"] = _placed(rows["graph_spans"], [rows[name] for name in _GPU_TABLES[:3]])
     devices = tuple(
         device
         for number in range(len(trace.gpus))
@@ -127,10 +128,19 @@ def _with_direction(copies: pd.DataFrame) -> pd.DataFrame:
 # --- Devices ---
 
 
+def _placed(spans: pd.DataFrame, tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Repeat graph spans without a device on every device that their process has rows on."""
+    nowhere = (spans["device"] == UNSET).to_numpy()
+    if not nowhere.any():
+        return spans
+    where = pd.concat([table[["process", "device"]].drop_duplicates() for table in tables])
+    repeated = spans[nowhere].drop(columns="device").merge(where.drop_duplicates(), on="process")
+    return pd.concat([spans[~nowhere], repeated[spans.columns]], ignore_index=True)
+
+
 def _of(number: int, frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows of one device, sorted by start; a graph span without a device counts everywhere."""
-    device = frame["device"].to_numpy()
-    mine = (device == number) | (device == UNSET)
+    """Rows of one device, sorted by start."""
+    mine = frame["device"].to_numpy() == number
     if not mine.all():
         frame = frame[mine]
     start = frame["start_ns"].to_numpy()
@@ -142,8 +152,7 @@ def _of(number: int, frame: pd.DataFrame) -> pd.DataFrame:
 def _device(number: int, rows: dict[str, pd.DataFrame]) -> DeviceTimeline | None:
     kernels, copies = rows["kernels"], rows["copies"]
     present = [frame for frame in rows.values() if len(frame)]
-    if not present or (len(present) == 1 and present[0] is rows["graph_spans"]
-                       and (present[0]["device"] == UNSET).all()):
+    if not present:
         return None
     migrated = copies["migrated"].to_numpy()
     host_copy = copies["direction"].cat.codes.to_numpy() >= 0

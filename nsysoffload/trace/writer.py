@@ -6,7 +6,7 @@ has no table. What a trace does not carry is NULL, or a neutral value where NULL
 
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -126,8 +126,8 @@ class _Strings:
         return {"id": np.array(list(self._ids.values()), int), "value": _objects(self._ids)}
 
 
-def _objects(values: object) -> NDArray[Any]:
-    return np.array(list(values), dtype=object)  # type: ignore[call-overload]
+def _objects(values: Iterable[object]) -> NDArray[Any]:
+    return np.array(list(values), dtype=object)
 
 
 def _pairs(values: Mapping[str, str]) -> Columns:

@@ -1,4 +1,3 @@
-import os
 import resource
 import sqlite3
 import tempfile
@@ -170,8 +169,8 @@ def test_an_api_row_is_of_the_runtime_or_the_driver_and_names_its_thread(rows):
         (-1_000_000, 0, 0, PROCESS_1 | 1, 8, 2, 0, None),
         (2_000_000, 3_000_000, 1, 1 << 48 | 4 << 24 | 5, 9, 3, 700, None),
     ]
-    assert [r["value"] for r in rows(trace, "StringIds")] == ["k", "cudaLaunchKernel"] + [
-        "cuLaunchKernel"
+    assert [r["value"] for r in rows(trace, "StringIds")] == [
+        *("k", "cudaLaunchKernel", "cuLaunchKernel")
     ]
 
 
@@ -363,13 +362,9 @@ def test_the_same_trace_gives_the_same_bytes(tmp_path):
     assert one.read_bytes() == two.read_bytes()
 
 
-@pytest.mark.skipif(
-    "NSYSOFFLOAD_REAL_TRACES" not in os.environ,
-    reason="NSYSOFFLOAD_REAL_TRACES names no folder with real exports",
-)
-def test_tables_have_the_columns_of_the_newest_real_exports(tmp_path):
+def test_tables_have_the_columns_of_the_newest_real_exports(real_traces, tmp_path):
     newest: dict[str, list[tuple]] = {}
-    for path in sorted(Path(os.environ["NSYSOFFLOAD_REAL_TRACES"]).glob("nsys2026*.sqlite")):
+    for path in sorted(real_traces.glob("nsys2026*.sqlite")):
         with opened(path) as db:
             for table in TABLES:
                 if columns := db.execute(f"PRAGMA table_info({table})").fetchall():
@@ -422,7 +417,7 @@ def test_a_trace_that_breaks_half_way_leaves_nothing_behind(tmp_path):
 
 # --- Round trip ---
 
-text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("gemm_v2")
 time = st.integers(-(2**40), 2**60)
 span = st.tuples(time, time)
 small = st.integers(0, 2)
@@ -481,7 +476,7 @@ any_gpu = calls_of(
 )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=40)
 @given(st.lists(any_gpu, max_size=4), st.lists(any_row, max_size=12))
 def test_what_is_written_is_what_is_read(gpus, some_rows):
     builder = TraceBuilder(unit="ns").kernel((0, 1), "k")  # without one there is nothing to read

@@ -29,7 +29,8 @@
     const width = print.matches ? printWidth : undefined;
     Plotly.react(byName(name), data, { ...layout, width, uirevision: "view" }, config);
   };
-  const drawAll = () => Object.keys(figures).forEach(draw);
+  const others = Object.keys(figures).filter((name) => name !== "timeline");
+  const drawAll = () => ["timeline", ...others].forEach(draw);
 
   // ---- marks of the timeline --------------------------------------------------------------
   const decoded = (columns) => {
@@ -62,6 +63,7 @@
   const centres = figures.timeline.layout.yaxis.tickvals;
   const margin = figures.timeline.layout.margin;
   const laneHeight = 0.76;
+  const plotWidth = () => (print.matches ? printWidth : timeline.clientWidth) - margin.l - margin.r;
   const viewNs = () => (timeline.layout?.xaxis?.range ?? wholeView).map((t) => t * unitNs);
 
   const inView = (lane) => {
@@ -71,28 +73,36 @@
     return lane.coarse && fine.length > maxDrawn ? lane.coarse.filter(seen) : fine;
   };
 
-  // A mark is as high as the share of its time in which a row ran, but never out of sight.
+  // A mark is as high as the share of its time in which a row ran, and never out of sight. All
+  // boxes of a lane stand on its base line, so that they are one outline.
   const fill = (data) => {
     const path = Object.fromEntries(data.map((trace) => [trace.meta, trace]));
     for (const trace of data) [trace.x, trace.y] = [[], []];
-    const box = (role, mark, low, high) => {
-      const [start, end] = [mark.start / unitNs, mark.end / unitNs];
-      path[role].x.push(start, start, end, end, null);
-      path[role].y.push(low, high, high, low, null);
+    const [from, to] = viewNs();
+    const pixel = (to - from) / plotWidth();
+    const box = (role, mark, low, height) => {
+      const start = mark.start / unitNs;
+      const end = Math.max(mark.end, mark.start + pixel) / unitNs;
+      path[role].x.push(start, start, end, end);
+      path[role].y.push(low, low - height, low - height, low);
     };
     lanes.forEach((lane, index) => {
       lane.shown = inView(lane);
       const low = centres[index] + laneHeight / 2;
       for (const mark of lane.shown) {
         const full = mark.busy / (mark.end - mark.start || 1) || 1;
-        const high = low - laneHeight * Math.max(0.15, full);
-        if (!lane.isTransfer) box(lane.kind === "compute" ? "compute" : "collective", mark, low, high);
-        else if (!lane.known) box("unknown", mark, low, high);
+        const height = laneHeight * Math.max(0.15, full);
+        const hidden = mark.busy ? mark.hidden / mark.busy : 1;
+        if (!lane.isTransfer) box(lane.kind === "compute" ? "compute" : "collective", mark, low, height);
+        else if (!lane.known) box("unknown", mark, low, height);
         else {
-          const middle = low + (high - low) * (mark.busy ? mark.hidden / mark.busy : 1);
-          if (middle < low) box("hidden", mark, low, middle);
-          if (middle > high) box("exposed", mark, middle, high);
+          if (hidden < 1) box("exposed", mark, low, height);
+          if (hidden > 0) box("hidden", mark, low, height * hidden);
         }
+      }
+      for (const trace of data) {
+        trace.x.push(null);
+        trace.y.push(null);
       }
     });
   };
@@ -167,7 +177,6 @@
   const frame = document.getElementById("mark-frame");
   const current = { lane: 0, mark: null };
 
-  const plotWidth = () => timeline.clientWidth - margin.l - margin.r;
   const pixelOf = (ns) => {
     const [from, to] = viewNs();
     return margin.l + ((ns - from) / (to - from)) * plotWidth();
@@ -314,7 +323,10 @@
   });
   dark.addEventListener("change", () => print.matches || drawAll());
 
-  drawAll();
+  draw("timeline"); // first, since it's what is seen first
   listenToTimeline();
-  document.documentElement.dataset.drawn = "true";
+  setTimeout(() => {
+    others.forEach(draw);
+    document.documentElement.dataset.drawn = "true";
+  });
 })();

@@ -1,0 +1,3 @@
+"""Speed and memory of nsysoffload, as ratios within one run; ``python -m benchmarks``."""
+
+__all__: list[str] = []

@@ -1,0 +1,63 @@
+"""Seconds of each stage from a trace to report files, and the peak of memory after it, as JSON.
+
+    python -m benchmarks.stages TRACE DIR
+"""
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["main"]
+
+
+class _Clock:
+    """Notes what each stage took."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, dict[str, float]] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.stages[stage] = {
+            "wall_s": time.perf_counter() - start,
+            "cpu_s": time.process_time() - cpu,
+            "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }
+
+
+def main(trace_file: Path, folder: Path) -> None:
+    """Go the way of `nsysoffload analyze` stage by stage."""
+    clock = _Clock()
+    with clock("import"):
+        from nsysoffload.analysis import FORMATS, render
+        from nsysoffload.overlap.transfers import measure
+        from nsysoffload.report import html, json as _, markdown  # noqa: F401
+        from nsysoffload.report.compose import compose
+        from nsysoffload.report.write import write
+        from nsysoffload.timeline.timeline import build
+        from nsysoffload.trace.reader import GPU_TABLES, read
+    with clock("read"):
+        trace = read(trace_file, (*GPU_TABLES, "calls"))
+    with clock("order"):
+        timeline = build(trace)
+    with clock("measure"):
+        overlaps = [measure(device) for device in timeline.devices]
+    with clock("compose"):
+        report = compose(timeline, overlaps, "recorded", {})
+    files = {}
+    for format in FORMATS:
+        with clock(f"render {format}"):
+            files[f"report.{format}"] = render(report, format)
+    with clock("write"):
+        write(files, folder)
+    print(json.dumps(clock.stages))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,505 @@
+"""Inputs of reports from practice, with the right answers; each test is named after the behaviour."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import nsysoffload
+from nsysoffload.cli import main
+from nsysoffload.errors import TraceError, UsageError
+from nsysoffload.report.model import Device, Report
+from nsysoffload.trace.builder import TraceBuilder
+
+MS = 10**6
+GIB = 1 << 30
+
+
+@pytest.fixture
+def analyzed(tmp_path):
+    """Write a trace, analyse it."""
+
+    def run(builder: TraceBuilder, **options) -> Report:
+        return nsysoffload.analyze(builder.write(tmp_path / "trace.sqlite"), **options)
+
+    return run
+
+
+def only(report: Report) -> Device:
+    assert len(report.devices) == 1
+    return report.devices[0]
+
+
+def times(figures) -> tuple[int, int, int]:
+    """Busy, hidden and exposed milliseconds."""
+    return tuple(getattr(figures, f"{name}_ns") / MS for name in ("busy", "hidden", "exposed"))
+
+
+def codes(report: Report) -> list[str]:
+    return [warning.code for warning in report.trace.warnings]
+
+
+# --- Links ---
+
+
+def test_a_lone_copy_at_170_gbps_is_within_what_a_gh200_reaches(analyzed):
+    trace = TraceBuilder(gpu="NVIDIA GH200 120GB")
+    trace.copy("d2h", (0.001, 6.317), size_bytes=GIB, stream=20)
+    device = only(analyzed(trace))
+    assert round(device.trace.d2h.gbps, 1) == 170.0
+    assert round(device.trace.d2h.lone_gbps, 1) == 170.0
+    assert device.link.d2h_verdict == "within"
+    assert device.link.h2d_verdict is None
+
+
+@pytest.mark.parametrize(
+    ("end", "gbps", "verdict"), [(9.338, 115.0, "below"), (3.255, 330.0, "within")]
+)
+def test_lone_pinned_copies_are_judged_by_the_measured_range(analyzed, end, gbps, verdict):
+    trace = TraceBuilder(gpu="NVIDIA GB200").copy("d2h", (0.001, end), size_bytes=GIB, stream=20)
+    device = only(analyzed(trace))
+    assert round(device.trace.d2h.gbps, 1) == gbps
+    assert device.link.d2h_verdict == verdict
+
+
+@pytest.mark.parametrize("gpu", ["Some Accelerator X", None])
+def test_an_unknown_platform_has_figures_and_no_verdict(analyzed, gpu):
+    trace = TraceBuilder(gpu=gpu).copy("d2h", (1, 11), size_bytes=GIB, stream=20)
+    device = only(analyzed(trace))
+    assert device.link is None
+    assert round(device.trace.d2h.gbps, 1) == 107.4
+
+
+@pytest.mark.parametrize("host", ["pinned", "pageable"])
+def test_only_pinned_copies_say_anything_about_the_link(analyzed, host):
+    trace = TraceBuilder(gpu="NVIDIA GB200")
+    trace.copy("d2h", (1, 11), size_bytes=GIB, stream=20, host=host)
+    device = only(analyzed(trace))
+    assert (device.link.d2h_verdict, device.trace.d2h.lone_gbps is None) == (
+        ("below", False) if host == "pinned" else (None, True)
+    )
+
+
+def test_a_copy_beside_a_kernel_or_another_copy_is_not_lone(analyzed):
+    trace = TraceBuilder(gpu="NVIDIA GB200")
+    trace.copy("d2h", (1, 11), size_bytes=GIB, stream=20).kernel((10, 12), "gemm")
+    trace.copy("h2d", (20, 30), size_bytes=GIB, stream=21)
+    trace.copy("d2h", (29, 35), size_bytes=GIB, stream=20)
+    trace.memset((34, 36), stream=8)
+    device = only(analyzed(trace))
+    assert (device.trace.d2h.lone_gbps, device.trace.h2d.lone_gbps) == (None, None)
+
+
+def test_chunks_at_link_speed_with_pauses_have_a_fast_row_and_a_slow_burst(analyzed):
+    trace = TraceBuilder()
+    for i in range(8):
+        trace.copy("d2h", (50 * i, 50 * i + 5.2), size_bytes=134_217_728, stream=20)
+    d2h = only(analyzed(trace)).trace.d2h
+    assert (round(d2h.gbps, 2), round(d2h.burst_gbps, 2)) == (25.81, 3.02)
+    assert (d2h.busy_ns, d2h.hidden_ns, d2h.overlap) == (41_600_000, 0, None)
+
+
+def test_many_small_copies_are_listed_by_size(analyzed):
+    trace = TraceBuilder(unit="us")
+    for i in range(1000):
+        trace.copy("h2d", (6 * i, 6 * i + 1.5), size_bytes=8192, stream=20)
+    h2d = only(analyzed(trace)).trace.h2d
+    assert (h2d.bytes, h2d.busy_ns) == (8_192_000, 1_500_000)
+    assert (round(h2d.gbps, 2), round(h2d.burst_gbps, 2)) == (5.46, 1.37)
+    assert [(s.upto_bytes, s.copies, s.busy_ns) for s in h2d.sizes] == [(16384, 1000, 1_500_000)]
+
+
+# --- Nothing recorded is not nothing done ---
+
+
+def test_kernels_that_read_page_locked_memory_leave_no_copies_and_no_share(analyzed):
+    trace = TraceBuilder().kernel((0.5, 10), "attention").kernel((11, 20), "mlp")
+    trace.call("cuMemHostAlloc", (0.1, 0.2)).call("cuMemHostAlloc", (0.2, 0.3))
+    report = analyzed(trace)
+    h2d = only(report).trace.h2d
+    assert (h2d.copies, h2d.overlap, h2d.overlap_null_reason) == (
+        0,
+        None,
+        "no transfer time was recorded",
+    )
+    (message,) = [w.message for w in report.trace.warnings if w.code == "no_transfers"]
+    assert "2 calls page-locked host memory" in message
+    assert "--gpu-metrics-devices" in message
+    assert report.verdict.outcome == "no_transfers"
+
+
+def test_time_inside_a_graph_traced_as_a_whole_is_undetermined(analyzed):
+    trace = TraceBuilder().graph((0.5, 100), stream=7).kernel((100, 100.1), "gemm")
+    trace.copy("h2d", (10, 30), size_bytes=GIB, stream=20)
+    report = analyzed(trace)
+    h2d = only(report).trace.h2d
+    assert h2d.undetermined_ns == 20 * MS
+    assert (h2d.overlap, h2d.overlap_null_reason) == (
+        None,
+        "20,000,000 ns of it lie under CUDA graphs traced as a whole",
+    )
+    assert "graphs_traced_whole" in codes(report)
+    assert report.verdict.outcome == "cannot_tell"
+
+
+def test_a_graph_elsewhere_leaves_the_overlap_known(analyzed):
+    trace = TraceBuilder().graph((50, 100), stream=7).kernel((10, 20), "gemm")
+    trace.copy("h2d", (10, 30), size_bytes=GIB, stream=20)
+    assert only(analyzed(trace)).trace.h2d.overlap == 0.5
+
+
+def test_a_graph_that_starts_on_the_host_covers_every_device_of_its_process(analyzed):
+    trace = TraceBuilder().graph((0.5, 100), device=2_147_483_647)
+    for device in (0, 1):
+        trace.kernel((100, 101), "gemm", device=device)
+        trace.copy("h2d", (10, 30), stream=20, device=device)
+    trace.kernel((100, 101), "gemm", pid=2, device=2)
+    trace.copy("h2d", (10, 30), stream=20, pid=2, device=2)
+    undetermined = [device.trace.h2d.undetermined_ns for device in analyzed(trace).devices]
+    assert undetermined == [20 * MS, 20 * MS, 0]
+
+
+def test_copies_without_any_kernel_have_no_share(analyzed):
+    report = analyzed(TraceBuilder().copy("h2d", (10, 30), stream=20))
+    h2d = only(report).trace.h2d
+    assert times(h2d) == (20, 0, 20)
+    assert (h2d.overlap, h2d.overlap_null_reason) == (None, "no kernel was recorded on this device")
+    assert "no_kernels" in codes(report)
+
+
+def test_a_process_whose_launches_have_no_gpu_rows_is_named(analyzed):
+    trace = TraceBuilder()
+    for i in range(100):
+        trace.kernel((i + 0.5, i + 1), "gemm", call=(i + 0.1, i + 0.2), call_name="cuLaunchKernel")
+        trace.call("cuLaunchKernel", (i + 0.1, i + 0.2), pid=2)
+    report = analyzed(trace)
+    (message,) = [w.message for w in report.trace.warnings if w.code == "process_without_gpu_rows"]
+    assert message.startswith("pid 2: 0 of 100 kernel launches have GPU rows")
+    assert "pid 1:" not in message
+    assert [(device.pid, device.trace.kernels) for device in report.devices] == [(1, 100)]
+
+
+def test_a_process_with_few_gpu_rows_is_named_with_its_coverage(analyzed):
+    trace = TraceBuilder()
+    for i in range(10):
+        trace.call("cudaLaunchKernel", (i + 0.1, i + 0.2), correlation=i + 1)
+    for i in range(6):
+        trace.kernel((i + 0.5, i + 1), "gemm", correlation=i + 1)
+    report = analyzed(trace)
+    (message,) = [w.message for w in report.trace.warnings if w.code == "launches_without_gpu_rows"]
+    assert message.startswith("pid 1: 6 of 10 kernel launches have GPU rows")
+
+
+# --- Arithmetic ---
+
+
+def test_two_streams_never_hide_a_transfer_twice(analyzed):
+    #  stream 7   [0        100)
+    #  stream 13       [50        150)
+    #  copy              [60   120)
+    trace = TraceBuilder().kernel((0, 100), "a", stream=7).kernel((50, 150), "b", stream=13)
+    trace.copy("d2h", (60, 120), stream=20)
+    device = only(analyzed(trace))
+    assert device.trace.compute_busy_ns == 150 * MS
+    assert times(device.trace.d2h) == (60, 60, 0)
+    assert device.trace.d2h.overlap == 1.0
+
+
+def test_synchronisation_and_memset_rows_hide_nothing(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "gemm").sync((10, 30), stream=7)
+    trace.memset((12, 14)).copy("d2h", (10, 30), stream=20)
+    device = only(analyzed(trace))
+    assert times(device.trace.d2h) == (20, 0, 20)
+    assert device.trace.other_busy_ns == 2 * MS
+    assert device.trace.idle_ns == 0
+
+
+def test_opposite_directions_at_once_are_shown_apart_and_not_called_hidden(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "gemm")
+    trace.copy("h2d", (10, 20), stream=20).copy("d2h", (10, 20), stream=21)
+    both = only(analyzed(trace)).trace.both
+    assert times(both) == (10, 0, 10)
+    assert both.concurrent_ns == 10 * MS
+
+
+def test_collectives_hide_nothing_and_are_shown_apart(analyzed):
+    #  compute    [0   4)
+    #  nccl          [3      8)
+    #  copy        [2          10)
+    trace = TraceBuilder().kernel((0, 4), "gemm")
+    trace.kernel((3, 8), "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclArgs)", stream=9)
+    trace.copy("d2h", (2, 10), stream=20)
+    device = only(analyzed(trace)).trace
+    assert times(device.d2h) == (8, 2, 6)
+    assert device.d2h.hidden_by_collectives_ns == 4 * MS
+    assert (device.compute_busy_ns, device.collective_busy_ns) == (4 * MS, 5 * MS)
+    assert device.kernels == 2
+
+
+def test_a_user_can_move_kernels_to_another_class(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "my_allgather").kernel((10, 20), "wrapped_copy")
+    trace.kernel((20, 30), "gemm").copy("d2h", (0, 30), stream=20)
+    report = analyzed(trace, collective="allgather$", not_compute="^wrapped_copy")
+    device = only(report).trace
+    assert times(device.d2h) == (30, 10, 20)
+    assert device.d2h.hidden_by_collectives_ns == 10 * MS
+    assert {kernel.name: kernel.class_ for kernel in report.kernels} == {
+        "my_allgather": "collective",
+        "wrapped_copy": "other",
+        "gemm": "compute",
+    }
+    assert device.kernels == 2
+
+
+def test_kernels_that_are_explicit_copies_by_name_hide_nothing(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "CUDA memcpy HtoD", stream=8).kernel((10, 20), "gemm")
+    trace.kernel((20, 30), "__amd_rocclr_copyBuffer").copy("d2h", (0, 30), stream=20)
+    device = only(analyzed(trace)).trace
+    assert times(device.d2h) == (30, 10, 20)
+    assert (device.kernels, device.other_busy_ns) == (1, 20 * MS)
+
+
+def test_a_device_copy_with_one_host_side_is_a_transfer(analyzed):
+    from nsysoffload.trace.schema import MemKind
+
+    trace = TraceBuilder().kernel((0, 10), "gemm")
+    trace.copy("d2d", (0, 4), stream=20, source_kind=MemKind.PINNED, size_bytes=100)
+    trace.copy("d2d", (5, 7), stream=20, target_kind=MemKind.PAGEABLE, size_bytes=200)
+    trace.copy("d2d", (8, 9), stream=20, size_bytes=400)
+    trace.copy("p2p", (9, 10), stream=20, size_bytes=800)
+    device = only(analyzed(trace)).trace
+    assert (device.h2d.copies, device.h2d.bytes, device.h2d.busy_ns) == (1, 100, 4 * MS)
+    assert (device.d2h.copies, device.d2h.bytes, device.d2h.busy_ns) == (1, 200, 2 * MS)
+    assert device.other_busy_ns == 2 * MS
+
+
+def test_unified_memory_is_counted_apart(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "gemm").copy("h2d", (2, 4), stream=20)
+    trace.migration("h2d", (5, 6), size_bytes=4096).migration("h2d", (6, 7), size_bytes=61440)
+    trace.migration("d2h", (8, 9), size_bytes=65536)
+    device = only(analyzed(trace)).trace
+    assert (device.um_h2d.copies, device.um_h2d.bytes) == (2, 65536)
+    assert (device.um_d2h.copies, device.um_d2h.bytes) == (1, 65536)
+    assert (device.h2d.copies, device.d2h.copies) == (1, 0)
+
+
+# --- Devices ---
+
+
+def test_all_devices_are_shown_by_default_and_an_absent_one_is_an_error(tmp_path):
+    trace = TraceBuilder()
+    for device in (1, 2):
+        trace.kernel((0, 10), "gemm", device=device).copy("h2d", (5, 15), stream=20, device=device)
+    path = trace.write(tmp_path / "trace.sqlite")
+    report = nsysoffload.analyze(path)
+    assert [device.ordinal for device in report.devices] == [1, 2]
+    assert (report.total.devices, report.total.h2d.busy_ns) == (2, 20 * MS)
+    assert [d.ordinal for d in nsysoffload.analyze(path, device=["2"]).devices] == [2]
+    with pytest.raises(UsageError, match=r"^Device '0' is not in the trace; present: 1, 2\.$"):
+        nsysoffload.analyze(path, device=["0"])
+    result = CliRunner().invoke(main, ["analyze", str(path), "--device", "0"])
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "Error: Device '0' is not in the trace; present: 1, 2.\n",
+    )
+
+
+def test_one_gpu_used_by_two_processes_is_one_device(analyzed):
+    uuid = "1825e7cc-6d1b-a3ac-d9bf-66534f906620"
+    trace = TraceBuilder()
+    for pid in (1, 2):
+        trace.gpu("NVIDIA H200", uuid, pid=pid, device=0)
+    trace.kernel((0, 10), "a", pid=1).kernel((5, 15), "b", pid=2, stream=8)
+    device = only(analyzed(trace))
+    assert (device.id, device.uuid, device.pid) == (uuid, uuid, 1)
+    assert device.trace.compute_busy_ns == 15 * MS
+
+
+def test_device_zero_of_two_processes_may_be_two_gpus(analyzed):
+    trace = TraceBuilder()
+    trace.gpu("NVIDIA H200", "1825e7cc-6d1b-a3ac-d9bf-66534f906620", pid=1, device=0)
+    trace.gpu("NVIDIA H200", "2825e7cc-6d1b-a3ac-d9bf-66534f906620", pid=2, device=0)
+    trace.kernel((0, 10), "a", pid=1).kernel((5, 15), "b", pid=2)
+    busy = [(d.ordinal, d.pid, d.trace.compute_busy_ns) for d in analyzed(trace).devices]
+    assert busy == [(0, 1, 10 * MS), (0, 2, 10 * MS)]
+
+
+def test_calls_of_two_processes_with_one_correlation_id_are_kept_apart(analyzed):
+    # Pid 2's call comes 5 ms after pid 1's copy: were it taken for its call, the copy would be
+    # disbelieved for starting before it.
+    trace = TraceBuilder().kernel((1, 30), "gemm")
+    trace.copy("h2d", (10, 12), stream=20, correlation=500)
+    trace.call("cudaMemcpyAsync", (9, 9.1), correlation=500)
+    trace.copy("d2h", (16, 18), stream=20, pid=2, device=1, correlation=500)
+    trace.call("cudaMemcpyAsync", (15, 15.1), pid=2, correlation=500)
+    report = analyzed(trace)
+    assert [(d.trace.h2d.copies, d.trace.d2h.copies) for d in report.devices] == [(1, 0), (0, 1)]
+    assert "rows_not_believed" not in codes(report)
+
+
+# --- Windows ---
+
+
+@pytest.fixture
+def two_devices(tmp_path) -> Path:
+    trace = TraceBuilder().kernel((0, 6000), "gemm")
+    trace.copy("h2d", (5900, 6100), size_bytes=2000, stream=20)
+    trace.kernel((0, 60000), "gemm", device=1)
+    return trace.write(tmp_path / "trace.sqlite")
+
+
+def test_a_window_is_cut_to_what_was_recorded_on_each_device(two_devices):
+    inside = nsysoffload.analyze(two_devices, window="0ms..6000ms").devices[0].trace
+    assert times(inside.h2d) == (100, 100, 0)
+    assert (inside.h2d.bytes, inside.window_end_ns) == (1000, 6000 * MS)
+    beyond = nsysoffload.analyze(two_devices, window="0ms..60000ms").devices[0].trace
+    assert times(beyond.h2d) == (200, 100, 100)
+    assert (beyond.h2d.bytes, beyond.window_end_ns) == (2000, 6100 * MS)
+
+
+def test_bytes_of_adjoining_windows_add_up(two_devices):
+    windows = ["5s..5.95s", "5.95s..5.9501s", "5.9501s..6.01s", "6.01s..7s"]
+    sizes = [nsysoffload.analyze(two_devices, window=w).devices[0].trace.h2d.bytes for w in windows]
+    assert sizes == [500, 1, 599, 900]
+
+
+def test_a_window_without_activity_is_an_error_that_says_what_was_recorded(two_devices):
+    with pytest.raises(UsageError, match=r"holds no GPU activity; the trace was recorded from 0"):
+        nsysoffload.analyze(two_devices, window="100s..200s")
+
+
+# --- Exports ---
+
+
+def test_a_trace_without_annotations_gives_the_same_figures(tmp_path):
+    def trace() -> TraceBuilder:
+        builder = TraceBuilder().kernel((0, 100), "a").kernel((50, 150), "b", stream=13)
+        return builder.copy("d2h", (60, 120), stream=20)
+
+    marked = nsysoffload.analyze(trace().nvtx("step", (0, 150)).write(tmp_path / "a.sqlite"))
+    bare = nsysoffload.analyze(trace().write(tmp_path / "b.sqlite"))
+    assert bare.devices == marked.devices
+    assert "no_step_markers" in codes(bare)
+    assert "no_step_markers" not in codes(marked)
+
+
+def test_a_trace_of_the_host_alone_holds_no_gpu_activity(tmp_path):
+    path = TraceBuilder().call("cudaMalloc", (0, 1)).write(tmp_path / "host.sqlite")
+    with pytest.raises(TraceError, match=r"^host\.sqlite holds no GPU activity .* 1 CUDA API calls"):
+        nsysoffload.analyze(path)
+    result = CliRunner().invoke(main, ["analyze", str(path)])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: host.sqlite holds no GPU activity")
+
+
+# --- Rows that cannot be true ---
+
+
+def test_rows_with_impossible_times_are_dropped_and_counted(tmp_path):
+    trace = TraceBuilder(unit="ns").kernel((0, 0), "lost").kernel((1000, 2000), "gemm")
+    trace.copy("d2h", (1500, 2500), stream=20).copy("h2d", (2000, 2100), stream=21)
+    path = trace.write(tmp_path / "trace.sqlite")
+    with sqlite3.connect(path) as database:  # no builder makes a row that ends before it starts
+        database.execute(
+            "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET start = 2100, end = 2000 WHERE streamId = 21"
+        )
+    database.close()
+    report = nsysoffload.analyze(path)
+    device = only(report).trace
+    assert (device.d2h.hidden_ns, device.d2h.busy_ns, device.d2h.overlap) == (500, 1000, 0.5)
+    assert (device.window_start_ns, device.h2d.copies) == (1000, 0)
+    (message,) = [w.message for w in report.trace.warnings if w.code == "rows_not_believed"]
+    assert message.startswith("2 GPU rows are not believed and left out: ")
+
+
+@pytest.mark.parametrize(
+    ("start", "dropped"), [(8.9, True), (9.0, False), (9.5, False), (12, False)]
+)
+def test_a_row_more_than_a_millisecond_before_its_call_is_of_another_clock(
+    analyzed, start, dropped
+):
+    trace = TraceBuilder().kernel((1, 30), "gemm")
+    trace.copy("h2d", (start, start + 1), stream=20, call=(10, 10.1))
+    report = analyzed(trace)
+    assert ("rows_not_believed" in codes(report)) == dropped
+    assert only(report).trace.h2d.copies == (0 if dropped else 1)
+
+
+def test_a_row_more_than_a_day_away_is_of_another_clock(analyzed):
+    day = 24 * 3600 * 1000
+    trace = TraceBuilder().kernel((1, 10), "a").kernel((10, 20), "b").kernel((20, 30), "c")
+    trace.copy("h2d", (5, 15), stream=20).copy("d2h", (day + 100, day + 110), stream=21)
+    report = analyzed(trace)
+    assert only(report).trace.window_end_ns == 30 * MS
+    assert "rows_not_believed" in codes(report)
+
+
+def test_a_copy_without_length_counts_as_a_copy(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "gemm").copy("h2d", (5, 5), size_bytes=64, stream=20)
+    h2d = only(analyzed(trace)).trace.h2d
+    assert (h2d.copies, h2d.bytes, h2d.busy_ns, h2d.gbps) == (1, 64, 0, None)
+    assert h2d.overlap is None
+
+
+# --- Clocks ---
+
+
+def test_a_row_that_contains_two_others_of_its_stream_makes_the_overlap_unknown(analyzed):
+    #  stream 7  [0                  1000)
+    #                [10 11) [20 21)
+    trace = TraceBuilder().kernel((0, 1000), "a")
+    trace.kernel((10, 11), "b").kernel((20, 21), "c").copy("d2h", (500, 600), stream=20)
+    report = analyzed(trace)
+    d2h = only(report).trace.d2h
+    assert times(d2h) == (100, 100, 0)
+    assert d2h.overlap is None
+    assert "contains two others" in d2h.overlap_null_reason
+    assert "doubtful_clocks" in codes(report)
+
+
+def test_a_little_overlap_of_dependent_launches_is_no_reason_to_doubt(analyzed):
+    trace = TraceBuilder(unit="us")
+    for i in range(100):
+        trace.kernel((100 * i, 100 * i + 100.5), "gemm")
+    trace.copy("d2h", (50, 150), stream=20)
+    assert only(analyzed(trace)).trace.d2h.overlap == 1.0
+
+
+def test_more_overlap_on_one_stream_makes_the_overlap_unknown(analyzed):
+    trace = TraceBuilder(unit="us")
+    for i in range(100):
+        trace.kernel((100 * i, 100 * i + 102), "gemm")
+    trace.copy("d2h", (50, 150), stream=20)
+    d2h = only(analyzed(trace)).trace.d2h
+    assert (d2h.busy_ns, d2h.hidden_ns, d2h.overlap) == (100_000, 100_000, None)
+
+
+def test_branches_of_a_graph_may_share_a_stream(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "a", graph_node=1).kernel((0, 9), "b", graph_node=2)
+    trace.kernel((1, 8), "c", graph_node=3).copy("d2h", (5, 15), stream=20)
+    assert only(analyzed(trace)).trace.d2h.overlap == 0.5
+
+
+# --- Reports ---
+
+
+def test_nothing_private_of_the_export_gets_into_a_report(tmp_path):
+    path = TraceBuilder().kernel((0, 10), "gemm").copy("h2d", (5, 15)).write(tmp_path / "t.sqlite")
+    with sqlite3.connect(path) as database:
+        for table in ("META_DATA_CAPTURE", "META_DATA_EXPORT"):
+            database.execute(f"INSERT INTO {table} VALUES ('ENV', 'API_TOKEN=xyz123')")
+            database.execute(f"INSERT INTO {table} VALUES ('EXPORT_HOST', 'node17')")
+        database.execute("INSERT INTO StringIds VALUES (99999, 'API_TOKEN=xyz123')")
+        database.execute(
+            "CREATE TABLE TARGET_INFO_SYSTEM_ENV (globalVid, devStateName, name, nameEnum, value)"
+        )
+        database.execute(
+            "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (0, 'x', 'Hostname', 1, 'node17')"
+        )
+    database.close()
+    paths = nsysoffload.write(nsysoffload.analyze(path), tmp_path / "out")
+    for text in (path.read_text(encoding="utf-8") for path in paths):
+        assert "xyz123" not in text
+        assert "node17" not in text
+        assert str(tmp_path) not in text
