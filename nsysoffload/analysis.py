@@ -18,7 +18,7 @@ from nsysoffload.report.model import Rank, Report, Warning_
 from nsysoffload.timeline.timeline import DeviceTimeline, Timeline, build
 from nsysoffload.trace.files import export_of, located
 from nsysoffload.trace.reader import GPU_TABLES, read
-from nsysoffload.trace.tables import TABLES, Trace
+from nsysoffload.trace.tables import Trace
 from nsysoffload.window import parse_window
 
 __all__ = ["FORMATS", "Options", "analyze", "load", "render", "write"]
@@ -172,7 +172,9 @@ def _chosen(timeline: Timeline, wanted: Sequence[str]) -> list[DeviceTimeline]:
 
 
 def _check_window(overlaps: Sequence[DeviceOverlap], window: str | None) -> None:
-    empty = all(o.window[0] >= o.window[1] and o.kernels.empty and o.transfers.empty for o in overlaps)
+    empty = all(
+        o.window[0] >= o.window[1] and o.kernels.empty and o.transfers.empty for o in overlaps
+    )
     if window and empty:
         start = min(o.device.recorded[0] for o in overlaps)
         end = max(o.device.recorded[1] for o in overlaps)
@@ -228,7 +230,7 @@ def _ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> 
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Base names; with the folder's base name where they are alike."""
+    """Return base names, with the folder's base name where they are alike."""
     names = [path.name for path in paths]
     if len(set(names)) == len(names):
         return names
@@ -256,7 +258,7 @@ def _rank(label: str, report: Report) -> Rank:
 
 
 def _others(reports: Sequence[tuple[str, Report]]) -> list[Warning_]:
-    """Warnings of the ranks that are not detailed, one of each code with how many more there are."""
+    """Merge the warnings of the ranks that are not detailed: one of each code."""
     by_code: dict[str, list[tuple[str, Warning_]]] = {}
     for label, report in reports:
         for warning in report.trace.warnings:

@@ -69,7 +69,9 @@ def _direction(figures: dict[str, Any], name: str) -> Iterator[str]:
 def _sum(parts: list[dict[str, Any]], total: dict[str, Any], name: str) -> Iterator[str]:
     for key, value in total.items():
         if key.endswith("_ns") or key in ("copies", "kernels"):
-            yield from _unless(value == sum(part[key] for part in parts), f"{name}: {key} is the sum")
+            yield from _unless(
+                value == sum(part[key] for part in parts), f"{name}: {key} is the sum"
+            )
 
 
 def _kernels(kernels: list[dict[str, Any]], total: dict[str, Any]) -> Iterator[str]:

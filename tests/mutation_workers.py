@@ -62,9 +62,7 @@ def outcomes(bases: Mapping[str, bytes], cases: Iterable[Case]) -> Outcomes:
     return Outcomes(Counter(kind for _, kind, _ in results), failures)
 
 
-def _work(
-    bases: Mapping[str, bytes], waiting: Iterator[Case]
-) -> Iterator[tuple[Case, str, str]]:
+def _work(bases: Mapping[str, bytes], waiting: Iterator[Case]) -> Iterator[tuple[Case, str, str]]:
     worker = _Worker(bases)
     try:
         for case in waiting:

@@ -17,7 +17,9 @@ Mutation = Callable[[bytes, Random], tuple[bytes, str]]
 Change = Callable[[sqlite3.Connection, Random], None]
 Bytes = Callable[[bytearray, Random], bytes | bytearray]
 
-_GPU_TABLES = tuple(f"CUPTI_ACTIVITY_KIND_{k}" for k in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"))
+_GPU_TABLES = tuple(
+    f"CUPTI_ACTIVITY_KIND_{k}" for k in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")
+)
 _SIDE_TABLES = (
     "CUPTI_ACTIVITY_KIND_RUNTIME",
     "StringIds",
@@ -29,8 +31,29 @@ _SIDE_TABLES = (
 _EDGES = (0, 1, -1, 2, 7, 1 << 24, 2**31 - 1, 2**32 - 1, 2**32, 1 << 48, 2**61, 2**62, 2**63 - 1)
 _INTEGERS = (*_EDGES, *(-edge for edge in _EDGES), -(2**63))
 _NO_UTF8 = b"\xff\xfegemm\xc3\x28\xed\xa0\x80"
-_JUNK = ("", "abc", "--5", "12", "1e9", "9" * 40, "\x00\n\x1b[31m", b"", b"\xff\x00", 1.5, -1e300, 1e300)
-_NAMES = ("", "</script><b>", "|`*_\n#", "\x1b[31m\u202e\x00", "n" * 70_000, "ncclDevKernel", "CUDA memcpy")
+_JUNK = (
+    "",
+    "abc",
+    "--5",
+    "12",
+    "1e9",
+    "9" * 40,
+    "\x00\n\x1b[31m",
+    b"",
+    b"\xff\x00",
+    1.5,
+    -1e300,
+    1e300,
+)
+_NAMES = (
+    "",
+    "</script><b>",
+    "|`*_\n#",
+    "\x1b[31m\u202e\x00",
+    "n" * 70_000,
+    "ncclDevKernel",
+    "CUDA memcpy",
+)
 
 
 def relaxed(export: bytes) -> bytes:
@@ -141,14 +164,18 @@ def empty_table(db: sqlite3.Connection, chance: Random) -> None:
 
 def rename_table(db: sqlite3.Connection, chance: Random) -> None:
     table = _table(db, chance)
-    name = chance.choice((table.lower() + "x", "MY_" + table, "ta ble\"'", "€", chance.choice(_tables(db))))
+    name = chance.choice(
+        (table.lower() + "x", "MY_" + table, "ta ble\"'", "€", chance.choice(_tables(db)))
+    )
     db.execute(f"ALTER TABLE {_quoted(table)} RENAME TO {_quoted(name)}")
 
 
 def change_case(db: sqlite3.Connection, chance: Random) -> None:
     table = _table(db, chance)
     column = _column(db, chance, table)
-    db.execute(f"ALTER TABLE {_quoted(table)} RENAME COLUMN {_quoted(column)} TO {_quoted(column.upper())}")
+    db.execute(
+        f"ALTER TABLE {_quoted(table)} RENAME COLUMN {_quoted(column)} TO {_quoted(column.upper())}"
+    )
     db.execute(f"ALTER TABLE {_quoted(table)} RENAME TO tmp")
     db.execute(f"ALTER TABLE tmp RENAME TO {_quoted(table.lower())}")
 
@@ -179,7 +206,9 @@ def repeat_rows(db: sqlite3.Connection, chance: Random) -> None:
 
 def as_view(db: sqlite3.Connection, chance: Random) -> None:
     table = _table(db, chance)
-    source = chance.choice((_quoted(table + "_"), f"{_quoted(table + '_')} WHERE 0", "gone", _quoted(table)))
+    source = chance.choice(
+        (_quoted(table + "_"), f"{_quoted(table + '_')} WHERE 0", "gone", _quoted(table))
+    )
     db.execute(f"ALTER TABLE {_quoted(table)} RENAME TO {_quoted(table + '_')}")
     db.execute(f"CREATE VIEW {_quoted(table)} AS SELECT * FROM {source}")
 
@@ -204,7 +233,14 @@ def without_rowid(db: sqlite3.Connection, chance: Random) -> None:
 
 
 def strange_rowids(db: sqlite3.Connection, chance: Random) -> None:
-    expression = chance.choice(("-rowid", "rowid - 9223372036854775807", "rowid * 1000000000000", "9223372036854775807 - rowid"))
+    expression = chance.choice(
+        (
+            "-rowid",
+            "rowid - 9223372036854775807",
+            "rowid * 1000000000000",
+            "9223372036854775807 - rowid",
+        )
+    )
     db.execute(f"UPDATE {_quoted(_table(db, chance))} SET rowid = {expression}")
 
 
@@ -242,7 +278,9 @@ def edge_cells(db: sqlite3.Connection, chance: Random) -> None:
 
 
 def edge_times(db: sqlite3.Connection, chance: Random) -> None:
-    _set_one_of(db, chance, ("start", "end"), chance.choice((_INTEGERS, (0,), (2**61,), (-(10**18),))))
+    _set_one_of(
+        db, chance, ("start", "end"), chance.choice((_INTEGERS, (0,), (2**61,), (-(10**18),)))
+    )
 
 
 def shifted_times(db: sqlite3.Connection, chance: Random) -> None:
@@ -294,7 +332,9 @@ def strings(db: sqlite3.Connection, chance: Random) -> None:
     db.execute(f"DELETE FROM StringIds WHERE chance() < {chance.choice((0, 0.3, 1))}")
     _set(db, chance, "StringIds", chance.choice(("id", "value")), (*_NAMES, _NO_UTF8, None, 1, 2))
     if chance.random() < 0.5:
-        db.execute(f"UPDATE StringIds SET value = CAST(x'{_NO_UTF8.hex()}' AS TEXT) WHERE chance() < 0.5")
+        db.execute(
+            f"UPDATE StringIds SET value = CAST(x'{_NO_UTF8.hex()}' AS TEXT) WHERE chance() < 0.5"
+        )
 
 
 def gpu_descriptions(db: sqlite3.Connection, chance: Random) -> None:
@@ -363,7 +403,11 @@ def encoding(db: sqlite3.Connection, chance: Random) -> None:
 
 
 def truncate(data: bytearray, chance: Random) -> bytes | bytearray:
-    return data[: chance.choice((chance.randrange(len(data)), chance.randrange(200), len(data) // 512 // 2 * 512))]
+    return data[
+        : chance.choice(
+            (chance.randrange(len(data)), chance.randrange(200), len(data) // 512 // 2 * 512)
+        )
+    ]
 
 
 def flip_bits(data: bytearray, chance: Random) -> bytes | bytearray:
@@ -394,7 +438,9 @@ def random_in_page_heads(data: bytearray, chance: Random) -> bytes | bytearray:
     """Change page types, cell counts and pointers, where the structure of the file is."""
     for _ in range(chance.choice((1, 3, 20))):
         page = chance.randrange(max(1, len(data) // 4096)) * 4096
-        data[min(page + chance.randrange(64), len(data) - 1)] = chance.choice((0, 2, 5, 10, 13, 255))
+        data[min(page + chance.randrange(64), len(data) - 1)] = chance.choice(
+            (0, 2, 5, 10, 13, 255)
+        )
     return data
 
 

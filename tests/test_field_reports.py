@@ -1,4 +1,4 @@
-"""Inputs of reports from practice, with the right answers; each test is named after the behaviour."""
+"""Inputs of reports from practice, with the right answers; a test is named after the behaviour."""
 
 import sqlite3
 from pathlib import Path
@@ -386,7 +386,9 @@ def test_a_trace_without_annotations_gives_the_same_figures(tmp_path):
 
 def test_a_trace_of_the_host_alone_holds_no_gpu_activity(tmp_path):
     path = TraceBuilder().call("cudaMalloc", (0, 1)).write(tmp_path / "host.sqlite")
-    with pytest.raises(TraceError, match=r"^host\.sqlite holds no GPU activity .* 1 CUDA API calls"):
+    with pytest.raises(
+        TraceError, match=r"^host\.sqlite holds no GPU activity .* 1 CUDA API calls"
+    ):
         nsysoffload.analyze(path)
     result = CliRunner().invoke(main, ["analyze", str(path)])
     assert result.exit_code == 2

@@ -24,14 +24,18 @@ def complete_export(path: Path) -> bytes:
         for step in range(8):
             start = 10 * step + pid
             where = {"pid": pid, "device": pid - 1}
-            trace.kernel((start, start + 4), f"gemm_{step % 3}", call=(start - 1, start - 0.9), **where)
+            trace.kernel(
+                (start, start + 4), f"gemm_{step % 3}", call=(start - 1, start - 0.9), **where
+            )
             trace.kernel((start + 2, start + 5), "ncclDevKernel_AllReduce", stream=9, **where)
             trace.copy("d2h", (start + 3, start + 6), stream=20, call=(start, start + 0.1), **where)
             trace.copy("h2d", (start + 5, start + 8), host="pageable", stream=21, **where)
             trace.copy("d2d", (start + 8, start + 8.5), stream=22, **where)
             trace.memset((start + 8.5, start + 8.6), **where)
             trace.event(step + 1, event_sync=step + 1, stream=20, **where)
-            trace.sync((start + 3, start + 3.1), event=step + 1, event_sync=step + 1, stream=7, **where)
+            trace.sync(
+                (start + 3, start + 3.1), event=step + 1, event_sync=step + 1, stream=7, **where
+            )
             trace.nvtx(f"train_step {step}", (start - 1, start + 8), pid=pid)
     trace.migration("h2d", (90, 91), device=1, pid=2).migration("d2h", (91, 92), device=1, pid=2)
     trace.kernel((0, 50), "in_graph", device=2, stream=7, graph_node=5)
@@ -74,7 +78,9 @@ def test_a_mutated_export_gives_a_sound_report_or_a_sentence(bases: dict[str, by
 def test_a_mutated_real_export_gives_a_sound_report_or_a_sentence(real_traces: Path):
     exports = {path.stem: path.read_bytes() for path in sorted(real_traces.glob("*.sqlite"))}
     tried = [
-        case for family in FAMILIES for case in cases(list(exports), family, MUTATIONS_OF_REAL_TRACES)
+        case
+        for family in FAMILIES
+        for case in cases(list(exports), family, MUTATIONS_OF_REAL_TRACES)
     ]
     result = outcomes(exports, tried)
     assert not result.failures, "\n".join(result.failures[:20])

@@ -7,18 +7,10 @@ import click
 
 from nsysoffload.errors import OffloadError
 
-__all__ = ["CONTEXT", "Failure", "Group", "debug_option", "warn"]
+__all__ = ["CONTEXT", "Group", "debug_option", "warn"]
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _DEBUG = "nsysoffload.debug"
-
-
-class Failure(click.ClickException):
-    """An error as the command line shows it: one sentence on stderr, and an exit code."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(" ".join(message.split()))
-        self.exit_code = exit_code
 
 
 class Group(click.Group):
@@ -36,19 +28,18 @@ class Group(click.Group):
         except Exception as error:
             if ctx.meta.get(_DEBUG):
                 raise
-            raise _failure(error) from error
+            click.echo(f"Error: {' '.join(_sentence(error).split())}", err=True)
+            ctx.exit(error.exit_code if isinstance(error, OffloadError) else 2)
 
 
-def _failure(error: Exception) -> Failure:
+def _sentence(error: Exception) -> str:
     if isinstance(error, OffloadError):
-        return Failure(str(error), error.exit_code)
+        return str(error)
     if isinstance(error, MemoryError):
-        return Failure("The machine ran out of memory; analyse fewer traces at once.", 2)
-    kind = type(error).__name__
-    return Failure(
-        f"Something unforeseen happened ({kind}: {str(error)[:200]}); run it again with --debug"
-        " and report what it prints.",
-        2,
+        return "The machine ran out of memory; analyse fewer traces at once."
+    return (
+        f"Something unforeseen happened ({type(error).__name__}: {str(error)[:200]}); run it again"
+        " with --debug and report what it prints."
     )
 
 

@@ -60,9 +60,7 @@ def burst_gbps(
     return row_gbps(np.add.reduceat(size_bytes, first), span)
 
 
-def lone(
-    spans: Intervals, transfers: Intervals, busy: Intervals
-) -> NDArray[np.bool_]:
+def lone(spans: Intervals, transfers: Intervals, busy: Intervals) -> NDArray[np.bool_]:
     """Tell which copies had nothing beside them on their device.
 
     Parameters
@@ -76,7 +74,8 @@ def lone(
     """
     started = np.searchsorted(transfers[:, 0], spans[:, 1], side="left")
     ended = np.searchsorted(np.sort(transfers[:, 1]), spans[:, 0], side="right")
-    return (started - ended <= 1) & (covered_ns(spans, busy) == 0)
+    alone: NDArray[np.bool_] = (started - ended <= 1) & (covered_ns(spans, busy) == 0)
+    return alone
 
 
 @dataclass(frozen=True)

@@ -159,9 +159,7 @@ def _clamped(recorded: tuple[int, int], window: tuple[int, int] | None) -> tuple
     return start, max(start, min(end, window[1]))
 
 
-def _cut(
-    rows: pd.DataFrame, start: int, end: int, window: tuple[int, int] | None
-) -> pd.DataFrame:
+def _cut(rows: pd.DataFrame, start: int, end: int, window: tuple[int, int] | None) -> pd.DataFrame:
     """Rows in the window, cut at its edges; a row without length belongs where it starts."""
     if window is None:
         return rows

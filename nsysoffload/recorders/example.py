@@ -1,8 +1,9 @@
 """An example trace: three training steps of four layers that offload their activations.
 
-Forward, each layer's activation leaves while the next layer computes. Backward, it comes back while
-the layer above computes, but the first reload of a step has nothing to hide behind, and the last
-layer's offload has half a layer only. Gradients are reduced beside the backward pass.
+Each step waits for its batch. Forward, each layer's activation leaves while the next layer
+computes. Backward, it comes back while the layer above computes, but the first reload of a step has
+nothing to hide behind, and the last layer's offload has no next layer either. Gradients are reduced
+beside the backward pass, and at the end the host reads the loss into ordinary memory.
 """
 
 from nsysoffload.trace.builder import TraceBuilder
@@ -18,6 +19,10 @@ OFFLOAD_MS = 1.9  # 283 GB/s
 RELOAD_MS = 1.4  # 383 GB/s
 OPTIMIZER_MS = 1.5
 GAP_MS = 0.02
+BATCH_BYTES = 64 << 20
+BATCH_MS = 0.18  # 373 GB/s
+REDUCE = "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL"
+REDUCE_MS = 1.2
 COMPUTE, OFFLOAD, RELOAD, COLLECTIVE = 7, 20, 21, 22
 
 
@@ -27,45 +32,59 @@ def example() -> TraceBuilder:
     time = 1000.0
     for _ in range(STEPS):
         start = time
-        time = _forward(trace, time)
+        _copy(trace, "h2d", time, BATCH_MS, RELOAD, BATCH_BYTES)
+        time = _forward(trace, time + BATCH_MS + GAP_MS)
         time = _backward(trace, time)
-        trace.kernel((time, time + OPTIMIZER_MS), "fused_adamw", stream=COMPUTE)
+        _kernel(trace, "fused_adamw", time, OPTIMIZER_MS)
         time += OPTIMIZER_MS
-        trace.nvtx("train_step", (start - 0.5, time))
+        loss = _span(time + 0.01, 0.002)
+        trace.copy("d2h", loss, size_bytes=4, host="pageable", stream=COMPUTE)
+        trace.nvtx("train_step", _span(start - 0.5, time - start + 0.5))
         time += 0.6  # the host prepares the next batch
     return trace
 
 
 def _forward(trace: TraceBuilder, time: float) -> float:
     for layer in range(LAYERS):
-        half = FORWARD_MS / 2
-        trace.kernel((time, time + half), f"flash_attention_forward_{layer}", stream=COMPUTE)
-        trace.kernel((time + half, time + FORWARD_MS - GAP_MS), f"gemm_mlp_{layer}", stream=COMPUTE)
+        _kernel(trace, f"flash_attention_forward_{layer}", time, FORWARD_MS / 2)
+        _kernel(trace, f"gemm_mlp_{layer}", time + FORWARD_MS / 2, FORWARD_MS / 2)
         time += FORWARD_MS
-        _copy(trace, "d2h", time, OFFLOAD_MS, OFFLOAD)
+        _copy(trace, "d2h", time, OFFLOAD_MS, OFFLOAD, ACTIVATION_BYTES)
     return time
 
 
 def _backward(trace: TraceBuilder, time: float) -> float:
-    _copy(trace, "h2d", time, RELOAD_MS, RELOAD)  # nothing computes yet
+    _copy(trace, "h2d", time, RELOAD_MS, RELOAD, ACTIVATION_BYTES)  # nothing computes yet
     time += RELOAD_MS
     for layer in reversed(range(LAYERS)):
-        half = BACKWARD_MS / 2
-        trace.kernel((time, time + half), f"flash_attention_backward_{layer}", stream=COMPUTE)
-        trace.kernel((time + half, time + BACKWARD_MS - GAP_MS), f"gemm_grad_{layer}", stream=COMPUTE)
+        _kernel(trace, f"flash_attention_backward_{layer}", time, BACKWARD_MS / 2)
+        _kernel(trace, f"gemm_grad_{layer}", time + BACKWARD_MS / 2, BACKWARD_MS / 2)
         if layer:
-            _copy(trace, "h2d", time + 0.3, RELOAD_MS, RELOAD)
+            _copy(trace, "h2d", time + 0.3, RELOAD_MS, RELOAD, ACTIVATION_BYTES)
         time += BACKWARD_MS
-        trace.kernel((time, time + 1.2), "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", stream=COLLECTIVE)
-    return time + 1.2
+        _kernel(trace, REDUCE, time, REDUCE_MS, COLLECTIVE)
+    return time + REDUCE_MS
 
 
-def _copy(trace: TraceBuilder, direction: str, time: float, length: float, stream: int) -> None:
+def _kernel(
+    trace: TraceBuilder, name: str, time: float, length: float, stream: int = COMPUTE
+) -> None:
+    trace.kernel(_span(time, length - GAP_MS), name, stream=stream, call=_span(time - 0.1, 0.01))
+
+
+def _copy(
+    trace: TraceBuilder, direction: str, time: float, length: float, stream: int, size_bytes: int
+) -> None:
     trace.copy(
         direction,
-        (round(time, 6), round(time + length, 6)),
-        size_bytes=ACTIVATION_BYTES,
+        _span(time, length),
+        size_bytes=size_bytes,
         host="pinned",
         stream=stream,
-        call=(round(time - 0.3, 6), round(time - 0.28, 6)),
+        call=_span(time - 0.1, 0.01),
     )
+
+
+def _span(time: float, length: float) -> tuple[float, float]:
+    """Start and end in ms, free of the dust of binary fractions: whole nanoseconds."""
+    return round(time, 6), round(time + length, 6)

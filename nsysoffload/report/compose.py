@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-
 from nsysoffload.hardware import HostLink, Range, gpu_named
-from nsysoffload.overlap.link import SizeClassTotals
-from nsysoffload.overlap.transfers import Cover, DeviceOverlap, DirectionOverlap
+from nsysoffload.overlap.transfers import DeviceOverlap, DirectionOverlap
+from nsysoffload.report.format import shorten
 from nsysoffload.report.lanes import COARSE_COLUMNS, Lane, columns_per_lane, lanes
 from nsysoffload.report.model import (
     Both,
@@ -29,10 +28,9 @@ from nsysoffload.report.model import (
     Window,
 )
 from nsysoffload.report.notes import warnings_of
-from nsysoffload.report.format import shorten
 from nsysoffload.report.verdict import verdict
 from nsysoffload.timeline.kernels import KINDS, is_copy_like
-from nsysoffload.timeline.timeline import DIRECTIONS, Timeline
+from nsysoffload.timeline.timeline import Timeline
 from nsysoffload.trace.tables import UNSET
 
 __all__ = ["compose"]
@@ -149,9 +147,11 @@ def _device_trace(overlap: DeviceOverlap) -> DeviceTrace:
         collective_busy_ns=overlap.collective_busy_ns,
         other_busy_ns=overlap.other_busy_ns,
         idle_ns=overlap.idle_ns,
-        **{name: _direction(overlap.directions[name]) for name in DIRECTIONS},
-        both=_both(overlap.both, overlap.concurrent_ns),
-        **{f"um_{name}": Migrations(*overlap.migrations[name]) for name in DIRECTIONS},
+        h2d=_direction(overlap.directions["h2d"]),
+        d2h=_direction(overlap.directions["d2h"]),
+        both=Both(**vars(overlap.both), concurrent_ns=overlap.concurrent_ns),
+        um_h2d=Migrations(*overlap.migrations["h2d"]),
+        um_d2h=Migrations(*overlap.migrations["d2h"]),
     )
 
 
@@ -164,16 +164,8 @@ def _direction(measured: DirectionOverlap) -> Direction:
         gbps=measured.gbps,
         burst_gbps=measured.burst_gbps,
         lone_gbps=measured.lone_gbps,
-        sizes=tuple(_size_class(size) for size in measured.sizes),
+        sizes=tuple(SizeClass(**vars(size)) for size in measured.sizes),
     )
-
-
-def _size_class(size: SizeClassTotals) -> SizeClass:
-    return SizeClass(**vars(size))
-
-
-def _both(cover: Cover, concurrent_ns: int) -> Both:
-    return Both(**vars(cover), concurrent_ns=concurrent_ns)
 
 
 # --- All devices ---
@@ -263,13 +255,13 @@ def _worst(transfers: pd.DataFrame, number: int) -> "np.ndarray[Any, np.dtype[np
     return order[exposed[order] > 0]
 
 
-def _worst_copies(
-    devices: Sequence[Device], overlaps: Sequence[DeviceOverlap]
-) -> tuple[Copy, ...]:
+def _worst_copies(devices: Sequence[Device], overlaps: Sequence[DeviceOverlap]) -> tuple[Copy, ...]:
     copies = [
         _copy(device.id, row)
         for device, overlap in zip(devices, overlaps, strict=True)
-        for row in overlap.transfers.iloc[_worst(overlap.transfers, WORST_COPIES)].to_dict("records")
+        for row in overlap.transfers.iloc[_worst(overlap.transfers, WORST_COPIES)].to_dict(
+            "records"
+        )
     ]
     copies.sort(key=lambda copy: (-copy.exposed_ns, copy.start_ns))
     return tuple(copies[:WORST_COPIES])
@@ -307,20 +299,24 @@ def _kernels(overlaps: Sequence[DeviceOverlap]) -> tuple[Kernel, ...]:
     )
     shown, rest = totals.iloc[:KERNEL_ROWS], totals.iloc[KERNEL_ROWS:]
     rows = [_kernel(row) for row in shown.to_dict("records")]
-    for number, group in rest.groupby("kind"):
-        label = f"({len(group):,} more {KINDS[int(number)]} kernels)"
+    for number, kind_name in enumerate(KINDS):
+        group = rest[rest["kind"] == number]
+        if group.empty:
+            continue
+        label = f"({len(group):,} more {kind_name} kernels)"
         summed = group[["count", "busy_ns"]].sum()
         rows.append(_kernel({"name": label, "kind": number, **summed.to_dict()}))
     return tuple(rows)
 
 
 def _kernel(row: Mapping[Any, Any]) -> Kernel:
+    kind = KINDS[int(row["kind"])]
     return Kernel(
         name=shorten(row["name"], NAME_WIDTH),
-        class_=KINDS[int(row["kind"])],
+        class_=kind,
         count=int(row["count"]),
         busy_ns=int(row["busy_ns"]),
-        copy_like=is_copy_like(row["name"]),
+        copy_like=kind == "compute" and is_copy_like(row["name"]),
     )
 
 
@@ -332,6 +328,12 @@ def _lanes(devices: Sequence[Device], overlaps: Sequence[DeviceOverlap]) -> tupl
         keep = np.zeros(len(overlap.transfers), dtype=bool)
         keep[_worst(overlap.transfers, WORST_IN_LANE)] = True
         made += lanes(
-            device.id, overlap.kernels, overlap.transfers, overlap.window, fine, COARSE_COLUMNS, keep
+            device.id,
+            overlap.kernels,
+            overlap.transfers,
+            overlap.window,
+            fine,
+            COARSE_COLUMNS,
+            keep,
         )
     return tuple(made)

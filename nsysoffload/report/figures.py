@@ -5,6 +5,7 @@ the colours of the light theme; the page swaps each for its partner of the dark 
 ``meta`` holds its colour's role and the kind of mark, from which the page makes the legend.
 """
 
+import math
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -77,7 +78,6 @@ _SYMBOLS = {"h2d": "circle", "d2h": "diamond"}
 _HATCHES = {"h2d": "", "d2h": "/"}
 _BAR_MARKS = {"": "bar", "/": "hatched", "\\": "hatched-back", ".": "dotted"}
 _DATA_UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("bytes", 1))
-_SIZE_TICKS = tuple(2**power for power in range(0, 50, 5))
 _SPLIT = (  # colour role, hatch, name
     ("compute", "", "compute alone"),
     ("hidden", "", "transfers behind compute"),
@@ -114,7 +114,8 @@ def layout(**settings: Any) -> dict[str, Any]:
 def axis(title: str, **settings: Any) -> dict[str, Any]:
     """Axis without lines of its own; ask for a grid with ``showgrid``."""
     return {
-        "title": {"text": title, "font": {"color": COLOURS["muted"]}},
+        "title": {"text": title, "font": {"color": COLOURS["muted"]}, "standoff": 8},
+        "ticklabelstandoff": 4,
         "showgrid": False,
         "zeroline": False,
         "gridcolor": COLOURS["line"],
@@ -124,7 +125,7 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
 
 
 def bandwidth(report: Report) -> Figure | None:
-    """Bandwidth against size per direction, over all devices, with the link if they share one.
+    """Draw bandwidth against size per direction, over all devices, and the link if they share one.
 
     Filled marks are bytes over the sum of durations of a size class, open marks its fastest copy;
     a class stands at its mean size. ``None`` if no copy has both a size and a length.
@@ -138,27 +139,35 @@ def bandwidth(report: Report) -> Figure | None:
     data = list(_link_lines(link, span)) if link else []
     for way in _WAYS:
         data += _points(way, classes[way])
-    ticks = [size for size in _SIZE_TICKS if span[0] <= size <= span[1]]
+    rates = [rate for trace in data for rate in trace["y"]]
+    size_ticks, rate_ticks = _powers_of_two(*span), _round_rates(min(rates), max(rates))
     return {
         "data": data,
         "layout": layout(
-            height=330,
-            margin={"l": 62, "r": 14, "t": 8, "b": 46},
+            height=340,
+            margin={"l": 62, "r": 14, "t": 8, "b": 56},
             hovermode="closest",
             xaxis=axis(
                 "mean size of the copies of a class",
                 type="log",
-                tickvals=ticks,
-                ticktext=[fmt.limit(size) for size in ticks],
+                tickvals=size_ticks,
+                ticktext=[fmt.limit(size) for size in size_ticks],
                 showgrid=True,
             ),
-            yaxis=axis("GB/s", type="log", dtick=1, exponentformat="none", showgrid=True),
+            yaxis=axis(
+                "GB/s",
+                type="log",
+                tickvals=rate_ticks,
+                ticktext=[f"{rate:g}" for rate in rate_ticks],
+                range=[math.log10(rate_ticks[0]) - 0.03, math.log10(rate_ticks[-1]) + 0.03],
+                showgrid=True,
+            ),
         ),
     }
 
 
 def size_classes(report: Report) -> Figure | None:
-    """Copies and bytes of each size class per direction; ``None`` if no size is known."""
+    """Draw copies and bytes of each size class per direction; ``None`` if no size is known."""
     classes = {way: {c.upto_bytes: c for c in _direction(report, way).sizes} for way in _WAYS}
     order = sorted({*classes["h2d"], *classes["d2h"]}, key=lambda upto: (upto is None, upto))
     if not order:
@@ -177,8 +186,8 @@ def size_classes(report: Report) -> Figure | None:
     return {
         "data": data,
         "layout": layout(
-            height=330,
-            margin={"l": 62, "r": 14, "t": 8, "b": 62},
+            height=340,
+            margin={"l": 62, "r": 14, "t": 8, "b": 56},
             barmode="group",
             bargap=0.25,
             hovermode="closest",
@@ -190,7 +199,7 @@ def size_classes(report: Report) -> Figure | None:
 
 
 def time_split(report: Report) -> Figure:
-    """Where each device's window went; the parts of a device add up to its window."""
+    """Draw where each device's window went; the parts of a device add up to its window."""
     names = [f"GPU {label}" for label in fmt.labels(report.devices).values()]
     splits = [_split_ns(device) for device in report.devices]
     windows = [max(1, device.trace.window_ns) for device in report.devices]
@@ -218,8 +227,8 @@ def time_split(report: Report) -> Figure:
     return {
         "data": data,
         "layout": layout(
-            height=60 + 34 * len(names),
-            margin={"l": 92, "r": 14, "t": 8, "b": 46},
+            height=70 + 34 * len(names),
+            margin={"l": 92, "r": 14, "t": 8, "b": 56},
             barmode="stack",
             bargap=0.3,
             hovermode="closest",
@@ -240,9 +249,25 @@ def _timed(direction: Direction) -> list[SizeClass]:
 
 
 def shared_link(report: Report) -> Link | None:
-    """The link of all devices, if it's one and the same."""
+    """Return the link of all devices, if it's one and the same."""
     links = {(d.link.name, d.link.peak_gbps) if d.link else None for d in report.devices}
     return report.devices[0].link if len(links) == 1 else None
+
+
+def _powers_of_two(low: float, high: float) -> list[int]:
+    """Up to six powers of two in a range, as ticks of a logarithmic axis."""
+    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
+    step = max(1, math.ceil((last - first) / 5))
+    return [2**power for power in range(max(0, first), last + 1, step)]
+
+
+def _round_rates(low: float, high: float) -> list[float]:
+    """Powers of ten that enclose a range; where it's narrow, twice and five times these as well."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    factors = (1, 2, 5) if last - first <= 3 else (1,)
+    rates = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
+    below, above = (max(r for r in rates if r <= low), min(r for r in rates if r >= high))
+    return [rate for rate in rates if below <= rate <= above]
 
 
 def _points(way: str, classes: list[SizeClass]) -> Iterator[dict[str, Any]]:
@@ -267,7 +292,7 @@ def _points(way: str, classes: list[SizeClass]) -> Iterator[dict[str, Any]]:
 
 
 def _link_lines(link: Link, span: list[float]) -> Iterator[dict[str, Any]]:
-    """What others measured of the link, per direction as a band, and its peak as a line."""
+    """Yield what others measured of the link, per direction as a band, and its peak as a line."""
     for way, (low, high) in (("h2d", link.h2d_gbps), ("d2h", link.d2h_gbps)):
         yield {
             "type": "scatter",
@@ -277,6 +302,7 @@ def _link_lines(link: Link, span: list[float]) -> Iterator[dict[str, Any]]:
             "y": [low, low, high, high, low],
             "fill": "toself",
             "fillcolor": COLOURS[f"{way}_range"],
+            "opacity": 0.7,  # the bands of the directions may overlap
             "line": {"color": COLOURS[f"{way}_range"], "width": 1},
             "meta": {"role": f"{way}_range", "mark": "bar"},
             "hoverinfo": "skip",
@@ -327,7 +353,7 @@ def class_name(upto_bytes: int | None) -> str:
 
 
 def _class_text(way: str, c: SizeClass) -> str:
-    """What a size class holds."""
+    """Say what a size class holds."""
     return (
         f"{way.upper()}, {class_name(c.upto_bytes)}<br>{fmt.count(c.copies)} copies, "
         f"{fmt.size(c.bytes)}<br>{fmt.bandwidth(c.gbps)}, fastest {fmt.bandwidth(c.best_gbps)}"

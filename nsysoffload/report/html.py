@@ -58,32 +58,36 @@ def render(report: Report) -> str:
     labels = {device: f"GPU {label}" for device, label in fmt.labels(report.devices).items()}
     icon, outcome = _OUTCOMES[report.verdict.outcome]
     link = figures.shared_link(report)
-    return _environment().get_template("report.html.j2").render(
-        report=data,
-        show=show,
-        meter=show.meter,
-        heading=f"Host transfers in {fmt.shorten(fmt.plain(report.trace.file), 120)}",
-        facts=list(_facts(report)),
-        icon=icon,
-        outcome=outcome,
-        cards=list(_cards(report, show)),
-        labels=list(labels.values()),
-        copy_labels=[labels.get(copy.device, "") for copy in report.worst_copies],
-        links=any(device.link for device in report.devices),
-        link_sources=list(_link_sources(report)),
-        remarks=remarks(report),
-        timeline_text=_timeline_text(report),
-        bandwidth_text=_bandwidth_text(link.name if link else None),
-        figures=_figures(report),
-        lanes=marks(report),
-        themes=figures.THEMES,
-        command=fmt.shorten(fmt.command(report), 2_000),
-        top=_TOP_KERNELS,
-        most=_MOST_KERNELS,
-        style=_inlined("style.css"),
-        plotly=_inlined("plotly-basic.min.js"),
-        script=_inlined("report.js"),
-        policy=_policy(),
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            report=data,
+            show=show,
+            meter=show.meter,
+            heading=f"Host transfers in {fmt.shorten(fmt.plain(report.trace.file), 120)}",
+            facts=list(_facts(report)),
+            icon=icon,
+            outcome=outcome,
+            cards=list(_cards(report, show)),
+            labels=list(labels.values()),
+            copy_labels=[labels.get(copy.device, "") for copy in report.worst_copies],
+            links=any(device.link for device in report.devices),
+            link_sources=list(_link_sources(report)),
+            remarks=remarks(report),
+            timeline_text=_timeline_text(report),
+            bandwidth_text=_bandwidth_text(link.name if link else None),
+            figures=_figures(report),
+            lanes=marks(report),
+            themes=figures.THEMES,
+            command=fmt.shorten(fmt.command(report), 2_000),
+            top=_TOP_KERNELS,
+            most=_MOST_KERNELS,
+            style=_inlined("style.css"),
+            plotly=_inlined("plotly-basic.min.js"),
+            script=_inlined("report.js"),
+            policy=_policy(),
+        )
     )
 
 
@@ -122,7 +126,7 @@ class _Numbers:
 
 
 def _text(key: str, value: Any) -> str:
-    """A figure in the unit that the end of its name states."""
+    """Write a figure in the unit that the end of its name states."""
     if key in ("start_ns", "end_ns"):
         return fmt.moment(value)
     if key in ("row_id", "stream"):
@@ -139,7 +143,7 @@ def _text(key: str, value: Any) -> str:
 
 
 def _facts(report: Report) -> Iterator[str]:
-    """What the reader must know of the trace, in few words."""
+    """Yield what the reader must know of the trace, in few words."""
     trace, devices = report.trace, report.devices
     yield f"{trace.kind}, {fmt.shorten(fmt.plain(trace.recorder), 40)}" + (
         f" {fmt.shorten(fmt.plain(trace.nsys_version), 40)}" if trace.nsys_version else ""
@@ -161,15 +165,18 @@ class _Card:
 
 
 def _cards(report: Report, show: _Numbers) -> Iterator[_Card]:
-    """Headline figures over all devices."""
+    """Yield the headline figures over all devices."""
     over = f" of {len(report.devices)} GPUs" if len(report.devices) > 1 else ""
+    both = report.total.both
     yield _Card(
         "Overlap",
         show("total.both.overlap"),
-        Markup("{} hidden behind compute").format(show("total.both.hidden_ns")),
+        fmt.shorten(fmt.plain(both.overlap_null_reason), 120)
+        if both.overlap_null_reason
+        else Markup("{} hidden behind compute").format(show("total.both.hidden_ns")),
     )
     yield _Card(
-        "Exposed",
+        "Exposed, or cannot tell" if both.busy_ns and both.overlap is None else "Exposed",
         show("total.both.exposed_ns"),
         Markup("{} of it behind collectives").format(show("total.both.hidden_by_collectives_ns")),
     )
@@ -179,12 +186,14 @@ def _cards(report: Report, show: _Numbers) -> Iterator[_Card]:
         Markup("both directions at once for {}").format(show("total.both.concurrent_ns")),
     )
     yield _Card(
-        f"Bytes H2D and D2H{over}",
-        Markup("{} <small>and</small> {}").format(show("total.h2d.bytes"), show("total.d2h.bytes")),
+        f"Bytes H2D / D2H{over}",
+        Markup("{} <small>/</small> {}").format(show("total.h2d.bytes"), show("total.d2h.bytes")),
         Markup("{} and {} copies").format(show("total.h2d.copies"), show("total.d2h.copies")),
     )
     for way in ("h2d", "d2h"):
-        yield _Card(f"{way.upper()} bandwidth", show(f"total.{way}.gbps"), _speed(report, way, show))
+        yield _Card(
+            f"{way.upper()} bandwidth", show(f"total.{way}.gbps"), _speed(report, way, show)
+        )
     yield _Card(
         f"Compute busy{over}",
         show("total.compute_busy_ns"),
@@ -202,7 +211,7 @@ def _cards(report: Report, show: _Numbers) -> Iterator[_Card]:
 
 
 def _speed(report: Report, way: str, show: _Numbers) -> Markup:
-    """The fastest lone copy of one direction against the link, where all devices share it."""
+    """Put the fastest lone copy of a direction beside the link, where all devices share it."""
     lone = Markup("fastest lone copy {}").format(show(f"total.{way}.lone_gbps"))
     link = figures.shared_link(report)
     if link is None:
@@ -213,7 +222,7 @@ def _speed(report: Report, way: str, show: _Numbers) -> Markup:
 
 
 def _link_sources(report: Report) -> Iterator[str]:
-    """Peak, range and origin of each kind of link."""
+    """Yield peak and origin of each kind of link."""
     for link in dict.fromkeys(device.link for device in report.devices if device.link):
         yield fmt.shorten(
             fmt.plain(
@@ -224,7 +233,7 @@ def _link_sources(report: Report) -> Iterator[str]:
 
 
 def _timeline_text(report: Report) -> str:
-    """How true to the rows the timeline is."""
+    """Say how true to the rows the timeline is."""
     drawn = len({lane.device for lane in report.lanes})
     some = f" The first {drawn} devices are drawn." if 0 < drawn < len(report.devices) else ""
     height = " The filled height of a transfer is the share of it that is hidden."
@@ -238,7 +247,7 @@ def _timeline_text(report: Report) -> str:
 
 
 def _bandwidth_text(link: str | None) -> str:
-    """What the marks and lines of the bandwidth figure are."""
+    """Say what the marks and lines of the bandwidth figure are."""
     marks = (
         "Filled: bytes over the sum of durations of all copies of a size class. Open: its fastest "
         "copy. "
@@ -272,7 +281,6 @@ def _environment() -> Environment:
         "class_name": figures.class_name,
         "count": fmt.count,
         "duration": fmt.duration,
-        "plain": fmt.plain,
         "shorten": lambda text, width: fmt.shorten(fmt.plain(text), width),
         "span": fmt.span,
     }
@@ -281,14 +289,14 @@ def _environment() -> Environment:
 
 @cache
 def _inlined(name: str) -> Markup:
-    """A file of the page that is ours or plotly's, so that it needs no escaping."""
+    """Read a file of the page that is ours or plotly's, so that it needs no escaping."""
     file = resources.files("nsysoffload.report") / "templates" / name
     return Markup(file.read_text(encoding="utf-8"))
 
 
 @cache
 def _policy() -> str:
-    """What the page may do: run these two scripts and nothing else, load nothing."""
+    """State what the page may do: run these two scripts and nothing else, load nothing."""
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(_inlined(name).encode()).digest()).decode()}'"
         for name in ("plotly-basic.min.js", "report.js")

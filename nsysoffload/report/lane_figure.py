@@ -28,14 +28,14 @@ _PATHS = (  # colour role, hatch; what is hidden is drawn over the whole transfe
 _TIME_UNITS = (("s", 10**9), ("ms", 10**6), ("µs", 10**3))
 _LANE_PX = 26
 _TOP_PX = 8
-_BOTTOM_PX = 44
+_BOTTOM_PX = 54
 _TITLE_LANES = 1.2  # height of a device's title
 _MAX_NAMES = 2_000
 _NAME_WIDTH = 90
 
 
 def axis_unit(window_ns: int) -> tuple[str, int]:
-    """Unit of the time axis that suits a window, and its nanoseconds.
+    """Choose the unit of the time axis that suits a window, and its nanoseconds.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def axis_unit(window_ns: int) -> tuple[str, int]:
 
 
 def timeline(report: Report) -> Figure:
-    """Axes and styles of the timeline; the page fills in the marks that fit the view.
+    """Draw axes and styles of the timeline; the page fills in the marks that fit the view.
 
     All marks of one meaning are one path, since thousands of elements would make a page slow; the
     path's ``meta`` names their meaning. Lanes are centred on the ticks of the y axis, in order.
@@ -87,7 +87,7 @@ def timeline(report: Report) -> Figure:
 
 
 def marks(report: Report) -> dict[str, Any]:
-    """Marks of all lanes, in the order of the ticks, with the names they share.
+    """List the marks of all lanes, in the order of the ticks, with the names they share.
 
     Times count from the start of the window. ``known`` says whether the trace can tell what of
     a lane's transfers is hidden.
@@ -120,7 +120,7 @@ def marks(report: Report) -> dict[str, Any]:
 
 
 def columns(marks: Marks, start_ns: int, names: NDArray[np.int64]) -> dict[str, Any]:
-    """Marks as lists of small integers, which are short in JSON.
+    """Write marks as lists of small integers, which are short in JSON.
 
     ``gap`` is the time since the end of the mark before, ``length`` the mark's own, ``pause`` the
     part of it in which no row ran. A column is ``None`` where all its values are the usual one.
@@ -203,6 +203,6 @@ def _interned(names: tuple[str, ...], all_names: dict[str, int]) -> NDArray[np.i
 
 
 def _unless(usual: int, values: NDArray[np.int64]) -> list[int] | None:
-    """The values as a list, or ``None`` if there is nothing but the usual one."""
+    """Return the values as a list, or ``None`` if there is nothing but the usual one."""
     found: list[int] | None = values.tolist() if (values != usual).any() else None
     return found

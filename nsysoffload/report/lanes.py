@@ -148,7 +148,7 @@ def _kernel_rows(kernels: pd.DataFrame, kind: str) -> Marks:
     """One mark per kernel of that kind."""
     chosen = (kernels["kind"] == kind).to_numpy()
     start, end = kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy()
-    name = kernels["name"].cat.codes.to_numpy()
+    name = np.asarray(kernels["name"].cat.codes, dtype=np.int64)
     if not chosen.all():
         start, end, name = start[chosen], end[chosen], name[chosen]
     return Marks(start, end, np.ones(len(start), np.int64), end - start, _NONE, _NONE, name)
@@ -179,7 +179,9 @@ def _lane(
 ) -> Lane:
     """One lane of rows sorted by start; `compute` is what hides them, if they are transfers."""
     fine_edges, coarse_edges = edges
-    kept, rest = (_take(rows, _NONE), rows) if keep is None else (_take(rows, keep), _take(rows, ~keep))
+    kept, rest = (
+        (_take(rows, _NONE), rows) if keep is None else (_take(rows, keep), _take(rows, ~keep))
+    )
     fine = coarse = rows
     exact = len(rows) <= len(fine_edges)
     if not exact:
@@ -194,12 +196,12 @@ def _lane(
 
 
 def _take(marks: Marks, index: NDArray[np.bool_] | _Ints) -> Marks:
-    """Some of the marks, in the order of the index."""
+    """Pick marks, in the order of the index."""
     return Marks(*(column[index] if len(column) else column for column in marks.columns()))
 
 
 def _joined(kept: Marks, rest: Marks) -> Marks:
-    """Both, sorted by start."""
+    """Join both, sorted by start."""
     if not len(kept):
         return rest
     both = zip(kept.columns(), rest.columns(), strict=True)
@@ -224,7 +226,7 @@ def _pieces(rows: Marks, compute: Marks | None) -> Marks:
 
 
 def _merged(pieces: Marks, edges: _Ints) -> Marks:
-    """Pieces that start in one column as one mark; an empty one never opens a mark by itself."""
+    """Pieces that start in one column as one mark; one inside earlier rows never opens a mark."""
     start, end = pieces.start_ns, pieces.end_ns
     opens = np.flatnonzero((end > start) | np.r_[True, start[1:] > end[:-1]][: len(start)])
     first = np.unique(np.searchsorted(start[opens], edges))
@@ -232,19 +234,24 @@ def _merged(pieces: Marks, edges: _Ints) -> Marks:
     if not len(first):
         return pieces
     last = np.r_[first[1:], len(start)] - 1
-    lowest, highest = (f.reduceat(pieces.name, first) for f in (np.minimum, np.maximum))
+    lowest = np.minimum.reduceat(pieces.name, first)
+    highest = np.maximum.reduceat(pieces.name, first)
+
+    def total(column: _Ints) -> _Ints:
+        return np.add.reduceat(column, first) if len(column) else column
+
     return Marks(
-        start[first],
-        end[last],
-        *(
-            np.add.reduceat(column, first) if len(column) else column
-            for column in (pieces.rows, pieces.busy_ns, pieces.size_bytes, pieces.hidden_ns)
-        ),
-        np.where(lowest == highest, lowest, _SEVERAL),
+        start_ns=start[first],
+        end_ns=end[last],
+        rows=total(pieces.rows),
+        busy_ns=total(pieces.busy_ns),
+        size_bytes=total(pieces.size_bytes),
+        hidden_ns=total(pieces.hidden_ns),
+        name=np.where(lowest == highest, lowest, _SEVERAL),
     )
 
 
 def _named(marks: Marks, used: _Ints) -> Marks:
-    """Marks whose names are numbered by their place in `used`."""
+    """Give the names of the marks their place in `used` as number."""
     name = np.where(marks.name == _SEVERAL, _SEVERAL, np.searchsorted(used, marks.name))
     return replace(marks, name=name)

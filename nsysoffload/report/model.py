@@ -107,11 +107,11 @@ class SizeClass:
 class Direction:
     """Transfers of one direction on one device: ``hidden_ns + exposed_ns == busy_ns``.
 
-    ``sum_ns`` adds durations, ``busy_ns`` is the length of their union. ``hidden_by_collectives_ns``
-    and ``undetermined_ns`` (under a CUDA graph traced as a whole) are parts of ``exposed_ns``.
-    ``gbps`` is bytes over ``sum_ns``, ``burst_gbps`` bytes over the time from the first to the last
-    copy of each run without a kernel start in it, ``lone_gbps`` the fastest pinned copy of at
-    least 1 MiB that ran with nothing beside it.
+    ``sum_ns`` adds durations, ``busy_ns`` is the length of their union.
+    ``hidden_by_collectives_ns`` and ``undetermined_ns`` (under a CUDA graph traced as a whole) are
+    parts of ``exposed_ns``. ``gbps`` is bytes over ``sum_ns``, ``burst_gbps`` bytes over the time
+    from the first to the last copy of each run without a kernel start in it, ``lone_gbps`` the
+    fastest pinned copy of at least 1 MiB that ran with nothing beside it.
     """
 
     copies: int
@@ -244,7 +244,8 @@ class Kernel:
     """All kernels of one name, over all devices.
 
     ``class_`` is ``compute``, ``collective`` or ``other`` (explicit copies by name). ``busy_ns``
-    adds the union of its rows on each device. ``copy_like`` marks names that suggest data movement.
+    adds the union of its rows on each device. ``copy_like`` marks compute kernels whose names
+    suggest that they move data.
     """
 
     name: str

@@ -25,7 +25,10 @@ def verdict(total: Total, devices: int) -> Verdict:
         return Verdict(f"No transfers between host and GPU were recorded{where}.", "no_transfers")
     if both.overlap is None:
         reason = both.overlap_null_reason
-        text = f"It cannot be told how much of {duration(both.busy_ns)} of transfers{where} is hidden: {reason}."
+        text = (
+            f"It cannot be told how much of {duration(both.busy_ns)} of transfers{where} is hidden:"
+            f" {reason}."
+        )
         return Verdict(text, "cannot_tell")
     if both.overlap >= HIDDEN_FROM:
         outcome, head = "hidden", "Transfers hide behind compute"
@@ -34,8 +37,16 @@ def verdict(total: Total, devices: int) -> Verdict:
     else:
         outcome, head = "partly_hidden", "Transfers hide only partly behind compute"
     text = (
-        f"{head}: {share(both.overlap)} of {duration(both.busy_ns)}{where} is hidden and"
-        f" {duration(both.exposed_ns)} exposed"
-        f" (H2D {duration(total.h2d.exposed_ns)}, D2H {duration(total.d2h.exposed_ns)})."
+        f"{head}: {share(both.overlap)} of {duration(both.busy_ns)}{where} is hidden,"
+        f" {duration(both.exposed_ns)} is exposed{_directions(total)}."
     )
     return Verdict(text, outcome)
+
+
+def _directions(total: Total) -> str:
+    """Say in which direction time is exposed; where both are at once the parts add up to more."""
+    h2d, d2h = total.h2d.exposed_ns, total.d2h.exposed_ns
+    if not h2d + d2h:
+        return ""
+    together = ", partly at once" if h2d + d2h > total.both.exposed_ns else ""
+    return f" (H2D {duration(h2d)}, D2H {duration(d2h)}{together})"

@@ -89,9 +89,7 @@ def _far(frame: pd.DataFrame, middle: int) -> NDArray[np.bool_]:
     return (start < middle - MAX_FROM_MEDIAN_NS) | (end > middle + MAX_FROM_MEDIAN_NS)
 
 
-def _before_call(
-    frame: pd.DataFrame, calls: pd.DataFrame, index: CallIndex
-) -> NDArray[np.bool_]:
+def _before_call(frame: pd.DataFrame, calls: pd.DataFrame, index: CallIndex) -> NDArray[np.bool_]:
     if len(index.keys) == 0 or "correlation" not in frame:
         return np.zeros(len(frame), dtype=bool)
     called = calls["start_ns"].to_numpy()[index.first]

@@ -50,7 +50,7 @@ def doubt(tables: list[pd.DataFrame]) -> str | None:
 
 def _rows(tables: list[pd.DataFrame]) -> pd.DataFrame:
     columns = ["process", "context", "stream", "start_ns", "end_ns"]
-    kept = [
+    kept: list[pd.DataFrame] = [
         table.loc[
             (table["graph_node"].to_numpy() == UNSET)
             & (table["stream"].to_numpy() != UNSET)
@@ -73,9 +73,7 @@ def _streams(rows: pd.DataFrame) -> tuple[NDArray[np.int64], list[int]]:
     return code, rows["stream"].to_numpy()[first].tolist()
 
 
-def _sums(
-    values: NDArray[np.int64], group: NDArray[np.int64], groups: int
-) -> NDArray[np.int64]:
+def _sums(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
     totals = np.zeros(groups, dtype=np.int64)
     np.add.at(totals, group, values)
     return totals

@@ -5,6 +5,8 @@ not empty and do not touch. Nothing here knows about GPUs. All functions are vec
 one sort at most.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -158,7 +160,7 @@ def clip(spans: Intervals, start: int, end: int) -> Intervals:
 
 
 def grouped_length_ns(
-    start: NDArray[np.int64], end: NDArray[np.int64], group: NDArray[np.int64], groups: int
+    start: NDArray[np.int64], end: NDArray[np.int64], group: NDArray[np.integer[Any]], groups: int
 ) -> NDArray[np.int64]:
     """Length of the union of each group's intervals.
 

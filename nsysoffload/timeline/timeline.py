@@ -95,7 +95,7 @@ def _with_kind(
     names = kernels["name"].cat
     of_name = kinds(list(names.categories), collective, not_compute)
     codes = of_name[names.codes.to_numpy()] if len(of_name) else np.empty(0, dtype=np.int8)
-    return kernels.assign(kind=pd.Categorical.from_codes(codes, categories=list(KINDS)))
+    return kernels.assign(kind=pd.Categorical.from_codes(codes, categories=pd.Index(KINDS)))
 
 
 _H2D_KINDS = (CopyKind.HOST_TO_DEVICE, CopyKind.HOST_TO_ARRAY)
@@ -119,8 +119,8 @@ def _with_direction(copies: pd.DataFrame) -> pd.DataFrame:
     host = np.where(up, source, np.where(down, target, UNSET))
     host_code = np.select([host == MemKind.PINNED, host == MemKind.PAGEABLE], [0, 1], default=2)
     return copies.assign(
-        direction=pd.Categorical.from_codes(direction, categories=list(DIRECTIONS)),
-        host=pd.Categorical.from_codes(host_code, categories=list(_HOSTS)),
+        direction=pd.Categorical.from_codes(direction, categories=pd.Index(DIRECTIONS)),
+        host=pd.Categorical.from_codes(host_code, categories=pd.Index(_HOSTS)),
         migrated=um_up | um_down | (kind == CopyKind.UNIFIED_DEVICE_TO_DEVICE),
     )
 

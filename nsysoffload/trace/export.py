@@ -24,7 +24,9 @@ _READING_ERRORS = (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError)
 def damaged(path: Path, reason: object = "") -> TraceError:
     """Return the error for an export that SQLite cannot read to the end."""
     detail = str(reason).strip().splitlines()[0][:160] if str(reason).strip() else "unreadable"
-    return TraceError(f"{path.name} is damaged ({detail}); export it again from the .nsys-rep file.")
+    return TraceError(
+        f"{path.name} is damaged ({detail}); export it again from the .nsys-rep file."
+    )
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,12 @@ class Export:
             If SQLite cannot carry it out.
         """
         try:
-            with self._connect() as connection, connection.cursor(
-                adbc_stmt_kwargs={"adbc.sqlite.query.batch_rows": BATCH_ROWS}
-            ) as cursor:
+            with (
+                self._connect() as connection,
+                connection.cursor(
+                    adbc_stmt_kwargs={"adbc.sqlite.query.batch_rows": BATCH_ROWS}
+                ) as cursor,
+            ):
                 cursor.execute(sql)
                 return cursor.fetch_arrow_table()
         except _READING_ERRORS as error:

@@ -88,8 +88,8 @@ def _exported(report: Path, folder: Path) -> Path:
     nsys = shutil.which("nsys")
     if nsys is None:
         raise TraceError(
-            f"{report.name} is an Nsight Systems report and nsys is not on PATH; export it where nsys"
-            f" is, with 'nsys export --type sqlite {report.name}', and analyse the .sqlite file."
+            f"{report.name} is an Nsight Systems report and nsys is not on PATH; export it where"
+            f" nsys is, with 'nsys export --type sqlite {report.name}', and analyse that file."
         )
     target = folder / f"{report.stem}.sqlite"
     options = ["--type", "sqlite", "--force-overwrite", "true", "--output", str(target)]
@@ -117,4 +117,6 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
             check=False,
         )
     except OSError as error:
-        raise TraceError(f"nsys cannot be run ({error.strerror}); check its installation.") from error
+        raise TraceError(
+            f"nsys cannot be run ({error.strerror}); check its installation."
+        ) from error

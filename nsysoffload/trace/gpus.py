@@ -64,7 +64,9 @@ def assign_gpus(
             numbers[keys[pair]] = len(first)
             first.append(pair)
     device_of = {pair: numbers[keys[pair]] for pair in order}
-    gpus = GPUS.conform(pd.DataFrame([_gpu(pair, cards[pair]) for pair in first], columns=GPUS.names))
+    gpus = GPUS.conform(
+        pd.DataFrame([_gpu(pair, cards[pair]) for pair in first], columns=GPUS.names)
+    )
     placed = {
         name: frame.assign(device=_devices(frame, device_of)) if name in _ROWS else frame
         for name, frame in frames.items()
@@ -144,10 +146,8 @@ def _cards_of(
 def _listed(export: Export) -> list[_Card]:
     """GPUs of TARGET_INFO_GPU, without foreign adapters, else of TARGET_INFO_CUDA_GPU."""
     rows = _rows(export, "TARGET_INFO_GPU")
-    full = [row for row in rows if "chipName" in row or "computeMajor" in row]
-    real = [row for row in full if row.get("chipName") or row.get("computeMajor")] or (
-        rows if not full else []
-    )
+    told = [row for row in rows if "chipName" in row or "computeMajor" in row]
+    real = [row for row in rows if row not in told or _is_nvidia(row)]
     if not any(row.get("name") for row in real):
         real = _rows(export, "TARGET_INFO_CUDA_GPU")
     return [
@@ -163,9 +163,13 @@ def _listed(export: Export) -> list[_Card]:
     ]
 
 
+def _is_nvidia(row: dict[str, object]) -> bool:
+    return bool(_text(row.get("chipName")) or _integer(row.get("computeMajor")))
+
+
 def _mapped(export: Export, cards: list[_Card]) -> dict[Pair, _Card]:
     """Map (pid, ordinal) to a GPU where the export does."""
-    by_id = {card.nsys_id: card for card in cards if card.nsys_id is not None}
+    by_id = {card.nsys_id: card for card in cards}
     by_uuid = {card.uuid: card for card in cards if card.uuid}
     by_bus = {card.bus: card for card in cards if card.bus}
     mapped: dict[Pair, _Card] = {}
@@ -196,9 +200,10 @@ def _rows(export: Export, table: str) -> list[dict[str, object]]:
         return []
     select = ", ".join(f"CAST({quoted(c)} AS BLOB) AS {quoted(c)}" for c in columns)
     try:
-        return export.read(f"SELECT {select} FROM {quoted(table)} LIMIT 10000").to_pylist()
+        rows = export.read(f"SELECT {select} FROM {quoted(table)} LIMIT 10000")
     except TraceError:
         return []
+    return list(rows.to_pylist())
 
 
 def _text(value: object) -> str | None:

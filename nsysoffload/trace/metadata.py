@@ -91,7 +91,9 @@ def capture_warnings(export: Export) -> list[TraceWarning]:
     found = [
         TraceWarning(code, message)
         for pattern, code, message in _DIAGNOSTICS
-        if _rows(export, f"SELECT 1 AS hit FROM DIAGNOSTIC_EVENT WHERE text LIKE '{pattern}' LIMIT 1")
+        if _rows(
+            export, f"SELECT 1 AS hit FROM DIAGNOSTIC_EVENT WHERE text LIKE '{pattern}' LIMIT 1"
+        )
     ]
     wal = export.path.with_name(export.path.name + "-wal")
     if wal.exists() and wal.stat().st_size:

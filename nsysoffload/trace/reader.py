@@ -86,7 +86,9 @@ def _is_absent(export: Export, found: "_Found | None", frame: pd.DataFrame | Non
     if found is None or frame is not None:
         return found is None or frame is None or frame.empty
     try:
-        hits = export.read(f"SELECT 1 AS hit FROM {quoted(found.table)} WHERE {found.where} LIMIT 1")
+        hits = export.read(
+            f"SELECT 1 AS hit FROM {quoted(found.table)} WHERE {found.where} LIMIT 1"
+        )
     except TraceError:
         return True
     return len(hits) == 0
@@ -223,8 +225,15 @@ def _joined(
 def _queries(found: _Found) -> list[str]:
     """Return the query of a table, split by row id where it is large."""
     select = ", ".join(
-        [f"CAST({_sql(column)} AS {_sql_type(ours)}) AS {ours}" for ours, column in found.columns.items()]
-        + [f"CAST({_coalesce(ids)} AS INTEGER) AS {ours}_id" for ours, ids in found.strings.items() if ids]
+        [
+            f"CAST({_sql(column)} AS {_sql_type(ours)}) AS {ours}"
+            for ours, column in found.columns.items()
+        ]
+        + [
+            f"CAST({_coalesce(ids)} AS INTEGER) AS {ours}_id"
+            for ours, ids in found.strings.items()
+            if ids
+        ]
     )
     query = f"SELECT {select} FROM {quoted(found.table)} WHERE {found.where}"
     if found.last_row is None:
@@ -232,9 +241,7 @@ def _queries(found: _Found) -> list[str]:
     edges = range(CHUNK_ROWS, found.last_row - CHUNK_ROWS // 2, CHUNK_ROWS)
     lower = ["1", *(f"rowid > {edge}" for edge in edges)]
     upper = [*(f"rowid <= {edge}" for edge in edges), "1"]
-    return [
-        f"{query} AND {low} AND {high}" for low, high in zip(lower, upper, strict=True)
-    ]
+    return [f"{query} AND {low} AND {high}" for low, high in zip(lower, upper, strict=True)]
 
 
 def _sql(column: str) -> str:
@@ -257,8 +264,12 @@ def _frames(
     export: Export, wanted: Mapping[str, _Found], rows: dict[str, pa.Table]
 ) -> dict[str, pd.DataFrame]:
     """Turn Arrow columns into frames; ``device`` is still to be assigned."""
-    ids = {name: _ids(table, f"{text}_id") for name, table in rows.items()
-           for text in wanted[name].strings if f"{text}_id" in table.column_names}
+    ids = {
+        name: _ids(table, f"{text}_id")
+        for name, table in rows.items()
+        for text in wanted[name].strings
+        if f"{text}_id" in table.column_names
+    }
     values = _strings(export, ids.values())
     frames = {}
     for name in list(rows):
@@ -340,7 +351,9 @@ def _text(
 ) -> pd.Categorical:
     """Build a text column from string ids, and from the text itself where a row carries it."""
     codes, unique = ids or (np.zeros(len(table), dtype=np.int64), np.array([UNSET]))
-    named = [_VERSION_SUFFIX.sub("", values[i]) if i in values else _unnamed(i) for i in unique.tolist()]
+    named = [
+        _VERSION_SUFFIX.sub("", values[i]) if i in values else _unnamed(i) for i in unique.tolist()
+    ]
     if name in table.column_names:
         own = pc.dictionary_encode(table[name].combine_chunks())
         texts = [text.decode(errors="replace") for text in own.dictionary.to_pylist()]

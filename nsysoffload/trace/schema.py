@@ -105,9 +105,7 @@ _WHERE = _columns(
     correlation="correlationId",
 )
 _WHEN = _columns(start_ns="start", end_ns="end")
-_CALL = _columns(
-    process="globalTid", correlation="correlationId", return_value="returnValue"
-)
+_CALL = _columns(process="globalTid", correlation="correlationId", return_value="returnValue")
 _SPAN = frozenset({"start_ns", "end_ns"})
 
 ORIGINS: Mapping[str, Origin] = {

@@ -230,4 +230,3 @@ class Trace:
     events: pd.DataFrame = field(default_factory=EVENTS.empty)
     absent: frozenset[str] = frozenset()
     warnings: tuple[TraceWarning, ...] = ()
-

@@ -109,7 +109,9 @@ def test_splitting_rows_never_changes_a_union(rows, cut):
     assert union(spans(*rows)).tolist() == union(spans(*pieces)).tolist()
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-20, 60), st.integers(0, 25)), max_size=15))
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-20, 60), st.integers(0, 25)), max_size=15)
+)
 def test_lengths_by_group_agree_with_the_union_of_each_group(rows):
     rows.sort(key=lambda row: row[1])
     group = np.array([row[0] for row in rows], dtype=np.int8)

@@ -198,8 +198,9 @@
     );
     const edges = [margin.l, margin.l + plotWidth()];
     const clamp = (x) => Math.min(Math.max(x, edges[0]), edges[1]);
-    const [left, right] = [clamp(pixelOf(mark.start)), clamp(pixelOf(mark.end))];
-    const top = margin.t + (centres[laneIndex] - laneHeight / 2) * unitPx();
+    const [left, right] = [mark.start, mark.end].map((t) => timeline.offsetLeft + clamp(pixelOf(t)));
+    const top =
+      timeline.offsetTop + margin.t + (centres[laneIndex] - laneHeight / 2) * unitPx();
     Object.assign(frame.style, {
       left: `${left - 2}px`,
       top: `${top - 2}px`,
@@ -207,7 +208,7 @@
       height: `${laneHeight * unitPx() + 4}px`,
     });
     label.hidden = frame.hidden = false;
-    const room = timeline.clientWidth - label.offsetWidth;
+    const room = label.offsetParent.clientWidth - label.offsetWidth;
     label.style.left = `${Math.max(0, Math.min((left + right) / 2 + 12, room))}px`;
     label.style.top = `${top + laneHeight * unitPx() + 8}px`;
   };
@@ -269,7 +270,10 @@
         refill();
       }
     });
+    let resting = ""; // where the pointer was while the page scrolled under it
+    const place = ({ clientX, clientY }) => `${clientX} ${clientY}`;
     timeline.addEventListener("mousemove", (event) => {
+      if (place(event) === resting) return;
       const hit = event.buttons ? null : markAt(event);
       if (hit) show(hit.lane, hit.mark);
       else hide();
@@ -289,10 +293,11 @@
       button.addEventListener("click", () => zooms[button.dataset.zoom]());
     }
     for (const button of document.querySelectorAll("[data-start-ns]")) {
-      button.addEventListener("click", () => {
+      button.addEventListener("click", async (event) => {
         const [start, end] = [Number(button.dataset.startNs), Number(button.dataset.endNs)];
         const around = Math.max(5 * (end - start), 1000);
-        zoomTo((start - around) / unitNs, (end + around) / unitNs);
+        resting = place(event);
+        await zoomTo((start - around) / unitNs, (end + around) / unitNs);
         timeline.scrollIntoView({ block: "center" });
         timeline.focus({ preventScroll: true });
         const lane = lanes.findIndex((l) => l.title === button.dataset.lane);

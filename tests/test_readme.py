@@ -1,0 +1,79 @@
+"""Every command and every line of Python in the README works as it stands there."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nsysoffload.trace.builder import TraceBuilder
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line.split("  #")[0].strip()
+    for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+    if line.strip()
+]
+FAKE_NSYS = """#!{python}
+import pathlib, shutil, sys
+if sys.argv[1] == "profile":
+    pathlib.Path(sys.argv[sys.argv.index("-o") + 1] + ".nsys-rep").touch()
+elif "--help" not in sys.argv:
+    shutil.copy("rank0.sqlite", pathlib.Path(sys.argv[-1]).with_suffix(".sqlite"))
+"""
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch) -> Path:
+    """Return a folder with traces, and an nsys that stands in for the real one."""
+    for rank in range(2):
+        trace = TraceBuilder().kernel((1000, 1500 + rank), "gemm", device=1)
+        trace.copy("h2d", (1400, 1700), stream=20, device=1)
+        trace.write(tmp_path / f"rank{rank}.sqlite")
+    (tmp_path / "step.sqlite").write_bytes((tmp_path / "rank0.sqlite").read_bytes())
+    (tmp_path / "bin").mkdir()
+    nsys = tmp_path / "bin" / "nsys"
+    nsys.write_text(FAKE_NSYS.format(python=sys.executable))
+    nsys.chmod(0o755)
+    path = [str(nsys.parent), str(Path(sys.executable).parent), "/usr/bin", "/bin"]
+    monkeypatch.setenv("PATH", ":".join(path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_readme_works(command, workplace):
+    if command.startswith("make "):
+        # Run whole, `make test` would run this test: that make knows what to do is enough here.
+        target = ["make", "-C", str(ROOT), "--dry-run", command.removeprefix("make ")]
+        assert subprocess.run(target, capture_output=True, check=False).returncode == 0
+        return
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("Error")) == (0, 0), done.stderr
+
+
+def test_the_python_of_the_readme_works(workplace, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    exec(code, {})
+    assert "33.3 % of 300 ms" in capsys.readouterr().out
+    assert sorted(path.name for path in (workplace / "reports" / "step").iterdir()) == [
+        "report.html",
+        "report.json",
+        "report.md",
+    ]
+
+
+def test_every_option_of_analyze_stands_in_the_help_and_the_commands_in_the_readme():
+    from nsysoffload.cli import main
+
+    for name, command in main.commands.items():
+        assert f"nsysoffload {name}" in README or f"make {name}" in README
+        assert "Example:" in (command.help or "")
+
+
+def test_files_that_the_readme_names_are_there():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
