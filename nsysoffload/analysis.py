@@ -142,8 +142,7 @@ def _analyzed(path: Path, options: Options, progress: Progress | None = None) ->
     overlaps = [measure(device, window) for device in _chosen(timeline, options.device)]
     _check_window(overlaps, options.window)
     link = LINKS[options.link] if options.link else None
-    source = "--window" if window else "recorded"
-    return compose(timeline, overlaps, source, options.given(), link)
+    return compose(timeline, overlaps, window, options.given(), link)
 
 
 def _named(trace: Trace, path: Path) -> Trace:
@@ -165,7 +164,7 @@ def _chosen(timeline: Timeline, wanted: Sequence[str]) -> list[DeviceTimeline]:
     }
     for name in wanted:
         if not any(name.removeprefix("GPU-") in known for known in names.values()):
-            present = ", ".join(str(gpus["ordinal"][number]) for number in names)
+            present = ", ".join(dict.fromkeys(str(gpus["ordinal"][number]) for number in names))
             raise UsageError(f"Device '{name}' is not in the trace; present: {present}.")
     asked = {name.removeprefix("GPU-") for name in wanted}
     return [device for device in timeline.devices if names[device.number] & asked]

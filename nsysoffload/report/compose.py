@@ -47,7 +47,7 @@ BELOW = 0.75  # of the range's low end: clearly slow, not merely at the edge
 def compose(
     timeline: Timeline,
     overlaps: Sequence[DeviceOverlap],
-    source: str,
+    window: tuple[int, int] | None,
     options: Mapping[str, Any],
     link: HostLink | None = None,
 ) -> Report:
@@ -59,8 +59,8 @@ def compose(
         The trace in order of time.
     overlaps : sequence of DeviceOverlap
         Measurements of the chosen devices, at least one.
-    source : str
-        What chose the window: ``recorded`` or ``--window``.
+    window : tuple of int or None
+        The window that was asked for.
     options : mapping
         Options that were given, for the reader to repeat.
     link : HostLink, optional
@@ -79,10 +79,10 @@ def compose(
             recorder=trace.recorder,
             nsys_version=trace.nsys_version,
             export_schema=trace.export_schema,
-            warnings=warnings_of(timeline, overlaps),
+            warnings=warnings_of(timeline, overlaps, window),
         ),
         window=Window(
-            source=source,
+            source="--window" if window else "recorded",
             start_ns=min(o.window[0] for o in overlaps),
             end_ns=max(o.window[1] for o in overlaps),
         ),

@@ -1,7 +1,7 @@
 """What the trace cannot tell, as warnings of the report."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from nsysoffload.hardware import gpu_named
 from nsysoffload.overlap.transfers import DeviceOverlap
@@ -19,7 +19,9 @@ _PAGE_LOCKING = re.compile(
 _COHERENT = "NVLink-C2C"
 
 
-def warnings_of(timeline: Timeline, overlaps: Iterable[DeviceOverlap]) -> tuple[Warning_, ...]:
+def warnings_of(
+    timeline: Timeline, overlaps: Sequence[DeviceOverlap], window: tuple[int, int] | None
+) -> tuple[Warning_, ...]:
     """Collect the warnings of reading and ordering, and add what is absent from the trace."""
     said = [Warning_(w.code, w.message) for w in (*timeline.trace.warnings, *timeline.warnings)]
     trace = timeline.trace
@@ -28,9 +30,10 @@ def warnings_of(timeline: Timeline, overlaps: Iterable[DeviceOverlap]) -> tuple[
             *said,
             *_graphs(trace),
             *_missing_rows(trace),
-            *_direct_access(trace, list(overlaps)),
+            *_direct_access(trace, overlaps),
             *_unknown_copies(trace),
             *_devices(timeline),
+            *_clamped(overlaps, window),
         ]
     )
 
@@ -64,7 +67,7 @@ def _missing_rows(trace: Trace) -> list[Warning_]:
     return [Warning_(*texts[name]) for name in texts if name in trace.absent]
 
 
-def _direct_access(trace: Trace, overlaps: list[DeviceOverlap]) -> list[Warning_]:
+def _direct_access(trace: Trace, overlaps: Sequence[DeviceOverlap]) -> list[Warning_]:
     """Say that no copies is not no traffic: kernels can read host memory themselves."""
     copies = sum(len(o.device.transfers) for o in overlaps)
     kernels = sum(o.kernel_count for o in overlaps)
@@ -111,3 +114,13 @@ def _devices(timeline: Timeline) -> list[Warning_]:
             )
             notes.append(Warning_("one_copy_engine", message))
     return notes
+
+
+def _clamped(overlaps: Sequence[DeviceOverlap], window: tuple[int, int] | None) -> list[Warning_]:
+    if window is None or all(overlap.window == window for overlap in overlaps):
+        return []
+    message = (
+        "The window was cut on each device to what was recorded there: time before the first row"
+        " and after the last was not observed."
+    )
+    return [Warning_("window_clamped", message)]

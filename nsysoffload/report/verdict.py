@@ -20,7 +20,8 @@ def verdict(total: Total, devices: int) -> Verdict:
         Devices in the trace, of which these may be a part.
     """
     both = total.both
-    where = f" over {total.devices} of {devices} GPUs" if devices > 1 else ""
+    chosen = f"{total.devices} of {devices}" if total.devices < devices else f"{devices}"
+    where = f" over {chosen} GPUs" if devices > 1 else ""
     if total.h2d.copies + total.d2h.copies == 0:
         return Verdict(f"No transfers between host and GPU were recorded{where}.", "no_transfers")
     if both.overlap is None:

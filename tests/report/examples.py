@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
+from nsysoffload.report import lanes as timeline
 from nsysoffload.report.lanes import Lane, Marks
 from nsysoffload.report.model import (
     Both,
@@ -354,6 +356,52 @@ def hostile(length: int = 5_000) -> Report:
         ),
         lanes=lanes(gpu, odd),
     )
+
+
+def crowded(kernels: int, copies: int, names: int = 1_000) -> Report:
+    """One device with so many rows, some of them collectives, drawn as lanes as in earnest."""
+    first = one_device()
+    gpu = first.devices[0]
+    window = (first.window.start_ns, first.window.end_ns)
+    edges = np.linspace(*window, kernels + 1).astype(np.int64)
+    codes = np.arange(kernels) % names
+    frame = pd.DataFrame(
+        {
+            "start_ns": edges[:-1],
+            "end_ns": edges[:-1] + (edges[1:] - edges[:-1]) * 9 // 10,
+            "name": pd.Categorical.from_codes(
+                codes, categories=[f"fusion_{i}" for i in range(names)]
+            ),
+            "kind": pd.Categorical.from_codes(
+                (codes % 20 == 0).astype(int), categories=["compute", "collective"]
+            ),
+        }
+    )
+    edges = np.linspace(*window, copies + 1).astype(np.int64)
+    busy = (edges[1:] - edges[:-1]) * 4 // 5
+    moved = pd.DataFrame(
+        {
+            "start_ns": edges[:-1],
+            "end_ns": edges[:-1] + busy,
+            "size_bytes": busy * 300 + np.arange(copies),
+            "hidden_ns": busy * (np.arange(copies) % 101) // 100,
+            "direction": pd.Categorical.from_codes(
+                np.arange(copies) % 2, categories=["d2h", "h2d"]
+            ),
+        }
+    )
+    keep = np.arange(copies) % max(1, copies // 50) == 0
+    marks = timeline.lanes(
+        gpu.id,
+        frame,
+        moved,
+        window,
+        timeline.columns_per_lane(4),
+        timeline.COARSE_COLUMNS,
+        keep,
+    )
+    rows = tuple(Kernel(f"{i}{'n' * 195}", "compute", 1, names - i, False) for i in range(names))
+    return replace(first, lanes=marks, kernels=rows)
 
 
 EXAMPLES = {
