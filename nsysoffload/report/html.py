@@ -6,6 +6,7 @@ and each stands in an element with that path and its unrounded value.
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,7 @@ from nsysoffload.report.remarks import remarks
 
 __all__ = ["render"]
 
+_MAX_MARKS_BYTES = 1_350_000
 _TOP_KERNELS = 30
 _MOST_KERNELS = 300
 _OUTCOMES = {
@@ -78,7 +80,7 @@ def render(report: Report) -> str:
             timeline_text=_timeline_text(report),
             bandwidth_text=_bandwidth_text(link.name if link else None),
             figures=_figures(report),
-            lanes=marks(report),
+            lanes=_marks(report),
             themes=figures.THEMES,
             command=fmt.shorten(fmt.command(report), 2_000),
             top=_TOP_KERNELS,
@@ -255,6 +257,12 @@ def _bandwidth_text(link: str | None) -> str:
     if link is None:
         return marks + "The link is not known or not the same for all GPUs, so none is drawn."
     return marks + "Bands: what others measured on this link. Dashed: its peak, never reached."
+
+
+def _marks(report: Report) -> dict[str, Any]:
+    """List marks as fine as they fit into 3 MB with plotly.js; times of long windows are long."""
+    fine = marks(report)
+    return fine if len(json.dumps(fine)) <= _MAX_MARKS_BYTES else marks(report, fine=False)
 
 
 def _figures(report: Report) -> dict[str, figures.Figure]:

@@ -86,11 +86,11 @@ def timeline(report: Report) -> Figure:
     }
 
 
-def marks(report: Report) -> dict[str, Any]:
+def marks(report: Report, *, fine: bool = True) -> dict[str, Any]:
     """List the marks of all lanes, in the order of the ticks, with the names they share.
 
     Times count from the start of the window. ``known`` says whether the trace can tell what of
-    a lane's transfers is hidden.
+    a lane's transfers is hidden. Without `fine`, coarse marks stand in for the fine ones.
     """
     names: dict[str, int] = {}
     labels = fmt.labels(report.devices)
@@ -101,10 +101,9 @@ def marks(report: Report) -> dict[str, Any]:
             "kind": lane.name,
             "title": f"GPU {labels[device.id]}, {LANES[lane.name]}",
             "known": _known(device, lane.name),
-            "exact": lane.exact,
-            "fine": columns(lane.fine, start_ns, _interned(lane.names, names)),
-            "coarse": columns(lane.coarse, start_ns, _interned(lane.names, names))
-            if len(lane.fine) > MAX_DRAWN
+            "fine": columns(lane.fine if fine else lane.coarse, start_ns, _interned(lane, names)),
+            "coarse": columns(lane.coarse, start_ns, _interned(lane, names))
+            if fine and len(lane.fine) > MAX_DRAWN
             else None,
         }
         for device, lanes in _by_device(report)
@@ -194,12 +193,12 @@ def _known(device: Device, lane: str) -> bool:
     return direction is None or direction.overlap is not None
 
 
-def _interned(names: tuple[str, ...], all_names: dict[str, int]) -> NDArray[np.int64]:
+def _interned(lane: Lane, names: dict[str, int]) -> NDArray[np.int64]:
     """Numbers of a lane's names on the page; past the page's limit a name is left out."""
-    for name in names:
-        if len(all_names) < _MAX_NAMES:
-            all_names.setdefault(name, len(all_names))
-    return np.array([all_names.get(name, -1) for name in names], dtype=np.int64)
+    for name in lane.names:
+        if len(names) < _MAX_NAMES:
+            names.setdefault(name, len(names))
+    return np.array([names.get(name, -1) for name in lane.names], dtype=np.int64)
 
 
 def _unless(usual: int, values: NDArray[np.int64]) -> list[int] | None:

@@ -13,7 +13,7 @@ __all__ = ["COARSE_COLUMNS", "Lane", "Marks", "columns_per_lane", "lanes"]
 COARSE_COLUMNS = 1_000
 """Columns of the whole window: about one per pixel of a page's width."""
 
-_PAGE_MARKS = 24_000  # at some 35 bytes each they leave room for plotly.js in 3 MB
+_PAGE_MARKS = 20_000  # at some 35 bytes each they leave room for plotly.js in 3 MB
 _LANE_MARKS = 4_000
 _SEVERAL = -1
 _NONE = np.empty(0, np.int64)
@@ -69,7 +69,7 @@ def columns_per_lane(lanes: int) -> int:
     Examples
     --------
     >>> columns_per_lane(4), columns_per_lane(32), columns_per_lane(100_000)
-    (4000, 750, 1)
+    (4000, 625, 1)
     """
     return max(1, min(_LANE_MARKS, _PAGE_MARKS // max(lanes, 1)))
 

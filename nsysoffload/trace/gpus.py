@@ -64,9 +64,8 @@ def assign_gpus(
             numbers[keys[pair]] = len(first)
             first.append(pair)
     device_of = {pair: numbers[keys[pair]] for pair in order}
-    gpus = GPUS.conform(
-        pd.DataFrame([_gpu(pair, cards[pair]) for pair in first], columns=GPUS.names)
-    )
+    rows = [_gpu(pair, cards[pair]) for pair in first]
+    gpus = GPUS.conform(pd.DataFrame(rows, columns=GPUS.names, dtype=object))
     placed = {
         name: frame.assign(device=_devices(frame, device_of)) if name in _ROWS else frame
         for name, frame in frames.items()
@@ -149,7 +148,7 @@ def _listed(export: Export) -> list[_Card]:
     told = [row for row in rows if "chipName" in row or "computeMajor" in row]
     real = [row for row in rows if row not in told or _is_nvidia(row)]
     if not any(row.get("name") for row in real):
-        real = _rows(export, "TARGET_INFO_CUDA_GPU")
+        real = _rows(export, "TARGET_INFO_CUDA_GPU") or real
     return [
         _Card(
             name=_text(row.get("name")),

@@ -31,7 +31,7 @@ GPU_TABLES = ("kernels", "copies", "memsets", "graph_spans")
 """Tables whose rows are GPU activity; an export without any of them cannot be analysed."""
 
 CHUNK_ROWS = 250_000
-_VERSION_SUFFIX = re.compile(r"_v\d+$")
+_VERSION_SUFFIX = re.compile(r"(?:_v\d+)+$")  # of API names: cudaMemcpyAsync_v3020
 _PROCESS_BITS = 24
 
 Progress = Callable[[int, int], None]
@@ -277,7 +277,8 @@ def _frames(
         columns: dict[str, Any] = {}
         for column in TABLES[name].columns:
             if column.dtype == "category":
-                columns[column.name] = _text(table, column.name, ids.get(name), values)
+                texts = _text(table, column.name, ids.get(name), values)
+                columns[column.name] = _without_versions(texts) if name == "calls" else texts
             else:
                 columns[column.name] = _integers(table, column.name, _missing(name, column.name))
         frames[name] = _split_process(name, pd.DataFrame(columns, copy=False))
@@ -351,9 +352,7 @@ def _text(
 ) -> pd.Categorical:
     """Build a text column from string ids, and from the text itself where a row carries it."""
     codes, unique = ids or (np.zeros(len(table), dtype=np.int64), np.array([UNSET]))
-    named = [
-        _VERSION_SUFFIX.sub("", values[i]) if i in values else _unnamed(i) for i in unique.tolist()
-    ]
+    named = [values[i] if i in values else _unnamed(i) for i in unique.tolist()]
     if name in table.column_names:
         own = pc.dictionary_encode(table[name].combine_chunks())
         texts = [text.decode(errors="replace") for text in own.dictionary.to_pylist()]
@@ -362,6 +361,13 @@ def _text(
         named = texts + named
     categories, merged = np.unique(np.asarray(named, dtype=object), return_inverse=True)
     return pd.Categorical.from_codes(merged[codes], categories=pd.Index(categories, dtype=object))
+
+
+def _without_versions(names: pd.Categorical) -> pd.Categorical:
+    """Strip from API names the version of CUDA that nsys adds; names that become alike merge."""
+    bare = [_VERSION_SUFFIX.sub("", name) for name in names.categories]
+    unique, merged = np.unique(np.asarray(bare, dtype=object), return_inverse=True)
+    return pd.Categorical.from_codes(merged[names.codes], categories=pd.Index(unique, dtype=object))
 
 
 def _unnamed(string_id: int) -> str:

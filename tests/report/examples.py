@@ -358,11 +358,17 @@ def hostile(length: int = 5_000) -> Report:
     )
 
 
-def crowded(kernels: int, copies: int, names: int = 1_000) -> Report:
-    """One device with so many rows, some of them collectives, drawn as lanes as in earnest."""
+def crowded(
+    kernels: int,
+    copies: int,
+    *,
+    names: int = 1_000,
+    devices: int = 1,
+    window_ns: int = 100_000_000,
+) -> Report:
+    """So many rows on each device, some of them collectives, drawn as lanes as in earnest."""
     first = one_device()
-    gpu = first.devices[0]
-    window = (first.window.start_ns, first.window.end_ns)
+    window = (first.window.start_ns, first.window.start_ns + window_ns)
     edges = np.linspace(*window, kernels + 1).astype(np.int64)
     codes = np.arange(kernels) % names
     frame = pd.DataFrame(
@@ -391,17 +397,20 @@ def crowded(kernels: int, copies: int, names: int = 1_000) -> Report:
         }
     )
     keep = np.arange(copies) % max(1, copies // 50) == 0
-    marks = timeline.lanes(
-        gpu.id,
-        frame,
-        moved,
-        window,
-        timeline.columns_per_lane(4),
-        timeline.COARSE_COLUMNS,
-        keep,
-    )
+    gpus = [replace(first.devices[0], id=f"gpu{i}", ordinal=i) for i in range(devices)]
+    columns = (timeline.columns_per_lane(4 * devices), timeline.COARSE_COLUMNS)
+    marks = [
+        m for gpu in gpus for m in timeline.lanes(gpu.id, frame, moved, window, *columns, keep)
+    ]
     rows = tuple(Kernel(f"{i}{'n' * 195}", "compute", 1, names - i, False) for i in range(names))
-    return replace(first, lanes=marks, kernels=rows)
+    return replace(
+        first,
+        window=replace(first.window, end_ns=window[1]),
+        devices=tuple(gpus),
+        worst_copies=tuple(replace(c, device=gpus[0].id) for c in first.worst_copies),
+        lanes=tuple(marks),
+        kernels=rows,
+    )
 
 
 EXAMPLES = {

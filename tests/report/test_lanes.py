@@ -176,4 +176,4 @@ def test_rows_are_merged_only_with_rows_of_their_column_or_inside_earlier_ones(r
 @pytest.mark.parametrize("number", [1, 4, 7, 64, 10_000])
 def test_a_page_of_many_lanes_has_a_bounded_number_of_marks(number):
     assert 1 <= columns_per_lane(number) <= 4_000
-    assert number * columns_per_lane(number) <= max(24_000, number)
+    assert number * columns_per_lane(number) <= max(20_000, number)
