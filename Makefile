@@ -36,8 +36,9 @@ bench: $(INSTALLED)  ## measure time and memory on a generated trace of a millio
 	$(BIN)/python -m benchmarks
 
 golden: $(INSTALLED)  ## write the golden files and the example report anew, to review as a diff
-	$(BIN)/python -m pytest tests --golden
 	$(BIN)/nsysoffload demo -o reports/examples/demo
+	$(BIN)/python docs/screenshot.py
+	$(BIN)/python -m pytest tests --golden
 
 RECENT := import sys; sys.exit(sys.version_info < (3, 12))
 

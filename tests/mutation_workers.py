@@ -31,7 +31,7 @@ from tests.mutations import mutated
 __all__ = ["Case", "Outcomes", "outcomes"]
 
 WORKERS = 2
-LIMIT_S = 60  # a hundred times what the slowest takes on a machine with nothing else to do
+LIMIT_S = 20
 MEMORY_BYTES = 8 << 30  # of address space, so that a bad count is an error and not a swap storm
 HTML_EVERY = 10
 

@@ -145,10 +145,10 @@ def _set(
 def _set_one_of(
     db: sqlite3.Connection, chance: Random, columns: Sequence[str], values: Sequence[Any]
 ) -> None:
-    """Do as `_set` in a GPU table that has one of the columns."""
-    table = chance.choice([name for name in _GPU_TABLES if name in _tables(db)])
-    column = chance.choice([name for name in columns if name in _columns(db, table)])
-    _set(db, chance, table, column, values)
+    """Do as `_set` in a GPU table that has one of the columns, if any has."""
+    present = [(t, c) for t in _GPU_TABLES for c in _columns(db, t) if c in columns]
+    if present:
+        _set(db, chance, *chance.choice(present), values)
 
 
 # --- Tables and columns ---

@@ -72,7 +72,6 @@ def test_a_mutated_export_gives_a_sound_report_or_a_sentence(bases: dict[str, by
     result = outcomes(bases, tried)
     assert not result.failures, "\n".join(result.failures[:20])
     assert result.counts["report"] > len(tried) // 20
-    assert result.counts["sentence"] > len(tried) // 20
 
 
 def test_a_mutated_real_export_gives_a_sound_report_or_a_sentence(real_traces: Path):

@@ -6,7 +6,10 @@ nothing to hide behind, and the last layer's offload has no next layer either. G
 beside the backward pass, and at the end the host reads the loss into ordinary memory.
 """
 
+from pathlib import Path
+
 from nsysoffload.trace.builder import TraceBuilder
+from nsysoffload.trace.tables import Source
 
 __all__ = ["example"]
 
@@ -27,8 +30,9 @@ COMPUTE, OFFLOAD, RELOAD, COLLECTIVE = 7, 20, 21, 22
 
 
 def example() -> TraceBuilder:
-    """Return the example trace, as if recorded on one GH200."""
-    trace = TraceBuilder(gpu="NVIDIA GH200 120GB")
+    """Return the example trace: a GH200 with times that suit one, made up and not measured."""
+    made_up = Source(Path("example.sqlite"), kind="predicted", recorder="example")
+    trace = TraceBuilder(gpu="NVIDIA GH200 120GB", source=made_up)
     time = 1000.0
     for _ in range(STEPS):
         start = time

@@ -174,6 +174,7 @@ def size_classes(report: Report) -> Figure | None:
         return None
     names = [class_name(upto) for upto in order]
     most = max(c.bytes for ends in classes.values() for c in ends.values())
+    spare = max(0, 4 - len(names)) / 2  # so that few bars aren't wide ones
     unit, factor = next((u for u in _DATA_UNITS if most >= u[1]), _DATA_UNITS[-1])
     data = []
     for way in _WAYS:
@@ -191,7 +192,13 @@ def size_classes(report: Report) -> Figure | None:
             barmode="group",
             bargap=0.25,
             hovermode="closest",
-            xaxis=axis("size of a copy", type="category", categoryarray=names, anchor="y2"),
+            xaxis=axis(
+                "size of a copy",
+                type="category",
+                categoryarray=names,
+                anchor="y2",
+                range=[-0.5 - spare, len(names) - 0.5 + spare],
+            ),
             yaxis=axis("copies", domain=[0.55, 1], showgrid=True, rangemode="tozero"),
             yaxis2=axis(unit, domain=[0, 0.45], showgrid=True, rangemode="tozero"),
         ),

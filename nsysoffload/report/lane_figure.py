@@ -15,7 +15,7 @@ __all__ = ["LANES", "MAX_DRAWN", "axis_unit", "columns", "marks", "timeline"]
 LANES = {"compute": "Compute", "collectives": "Collectives", "h2d": "H2D", "d2h": "D2H"}
 """Names of the lanes, as shown."""
 
-MAX_DRAWN = 1_500
+MAX_DRAWN = 2_000
 """Marks of one lane that are drawn at once; above, the page shows the coarse ones."""
 
 _PATHS = (  # colour role, hatch; what is hidden is drawn over the whole transfer

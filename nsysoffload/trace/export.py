@@ -31,10 +31,14 @@ def damaged(path: Path, reason: object = "") -> TraceError:
 
 @dataclass(frozen=True)
 class Export:
-    """A readable export and its tables: ``columns[table]`` lists column names."""
+    """A readable export and its tables: ``columns[table]`` lists column names.
+
+    ``views`` are not among them: what they would run is the file's and may never end.
+    """
 
     path: Path
     columns: dict[str, tuple[str, ...]]
+    views: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, path: Path) -> "Export":
@@ -45,16 +49,22 @@ class Export:
         TraceError
             If the file is not a readable SQLite database.
         """
+        # What SQLite made of the schema, which may differ from what sqlite_master says.
         sql = (
-            "SELECT CAST(m.name AS BLOB) AS t, CAST(c.name AS BLOB) AS c"
-            " FROM sqlite_master AS m, pragma_table_info(m.name) AS c"
-            " WHERE m.type IN ('table', 'view') ORDER BY m.rowid, c.cid"
+            "SELECT CAST(t.name AS BLOB) AS t, CAST(c.name AS BLOB) AS c"
+            " FROM pragma_table_list AS t, pragma_table_info(t.name) AS c"
+            " WHERE t.schema = 'main' AND t.type = 'table' ORDER BY t.name, c.cid"
         )
         columns: dict[str, list[str]] = {}
         for row in cls(path, {}).read(sql).to_pylist():
             table, column = (row[key].decode(errors="replace") for key in "tc")
             columns.setdefault(table, []).append(column)
-        return cls(path, {table: tuple(names) for table, names in columns.items()})
+        sql = (
+            "SELECT CAST(name AS BLOB) AS t FROM pragma_table_list"
+            " WHERE schema = 'main' AND type IN ('view', 'virtual') ORDER BY name"
+        )
+        views = [row["t"].decode(errors="replace") for row in cls(path, {}).read(sql).to_pylist()]
+        return cls(path, {table: tuple(names) for table, names in columns.items()}, tuple(views))
 
     def read(self, sql: str) -> pa.Table:
         """Run a query and return its rows as Arrow columns.
@@ -85,6 +95,8 @@ class Export:
 
     def last_row(self, table: str) -> int | None:
         """Return the largest rowid of a table, 0 if it is empty, None if it has no rowids."""
+        if "rowid" in (column.lower() for column in self.columns[table]):
+            return None  # the name means that column
         try:
             rows = self.read(f"SELECT MAX(rowid) AS last FROM {quoted(table)}")
         except TraceError:

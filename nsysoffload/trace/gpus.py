@@ -5,6 +5,7 @@ A GPU is known by its uuid. Exports since 2025 map (pid, deviceId) to it; 2021 o
 saw, which is only good where no two processes use the same ordinal, or where there is one GPU.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nsysoffload.errors import TraceError
-from nsysoffload.trace.export import Export, quoted
+from nsysoffload.trace.export import Export, damaged, quoted
 from nsysoffload.trace.schema import ANY_DEVICE
 from nsysoffload.trace.tables import GPUS, UNSET, TraceWarning
 
@@ -22,6 +23,9 @@ _ROWS = ("kernels", "copies", "memsets", "graph_spans", "syncs", "events")
 _ACTIVITY = ("kernels", "copies", "memsets", "graph_spans")
 _NO_UUID = "00000000-0000-0000-0000-000000000000"
 _PID_BITS = (1 << 24) - 1
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_MOST_ENGINES = 64  # beyond it the cell is no number of copy engines
+_MOST_GPUS = 1024  # beyond it deviceId or globalPid hold something else
 
 Pair = tuple[int, int]
 """A process and an ordinal within it."""
@@ -63,6 +67,8 @@ def assign_gpus(
         if keys[pair] not in numbers:
             numbers[keys[pair]] = len(first)
             first.append(pair)
+    if len(first) > _MOST_GPUS:
+        raise damaged(export.path, f"its rows name {len(first):,} GPUs")
     device_of = {pair: numbers[keys[pair]] for pair in order}
     rows = [_gpu(pair, cards[pair]) for pair in first]
     gpus = GPUS.conform(pd.DataFrame(rows, columns=GPUS.names, dtype=object))
@@ -212,13 +218,13 @@ def _text(value: object) -> str | None:
 
 
 def _integer(value: object) -> int | None:
-    text = _text(value)
-    return int(text) if text and text.lstrip("-").isdecimal() else None
+    text = _text(value) or ""
+    return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def _engines(value: object) -> int:
     engines = _integer(value)
-    return UNSET if engines is None or engines < 1 else engines
+    return engines if engines is not None and 1 <= engines <= _MOST_ENGINES else UNSET
 
 
 def _uuid(value: object) -> str | None:

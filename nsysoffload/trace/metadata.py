@@ -5,6 +5,7 @@ Only named keys are read, so that no environment, host, user or command line get
 
 from nsysoffload.errors import TraceError
 from nsysoffload.trace.export import Export, quoted
+from nsysoffload.trace.schema import ORIGINS
 from nsysoffload.trace.tables import Source, TraceWarning
 
 __all__ = ["CAPTURE_KIND", "CAPTURE_RECORDER", "capture_warnings", "contents", "source"]
@@ -85,31 +86,50 @@ def _rows(export: Export, sql: str) -> list[dict[str, bytes]]:
 
 
 def capture_warnings(export: Export) -> list[TraceWarning]:
-    """Return what the recorder itself said about missing rows, in our words."""
+    """Return what the recorder itself said about missing rows, and what was not read."""
+    return [*_diagnostics(export), *_unmerged(export), *_views(export)]
+
+
+def _diagnostics(export: Export) -> list[TraceWarning]:
     if "text" not in export.columns.get("DIAGNOSTIC_EVENT", ()):
         return []
-    found = [
+    return [
         TraceWarning(code, message)
         for pattern, code, message in _DIAGNOSTICS
         if _rows(
             export, f"SELECT 1 AS hit FROM DIAGNOSTIC_EVENT WHERE text LIKE '{pattern}' LIMIT 1"
         )
     ]
+
+
+def _unmerged(export: Export) -> list[TraceWarning]:
     wal = export.path.with_name(export.path.name + "-wal")
-    if wal.exists() and wal.stat().st_size:
-        message = f"{wal.name} holds changes that are not in the export yet; they were not read."
-        found.append(TraceWarning("unmerged_changes", message))
-    return found
+    if not wal.is_file() or not wal.stat().st_size:
+        return []
+    message = f"{wal.name} holds changes that are not in the export yet; they were not read."
+    return [TraceWarning("unmerged_changes", message)]
+
+
+def _views(export: Export) -> list[TraceWarning]:
+    names = {table for origin in ORIGINS.values() for table in origin.tables}
+    return [
+        TraceWarning("view_not_read", f"{view} is a view, which is not read; make it a table.")
+        for view in export.views
+        if view in names
+    ]
 
 
 def contents(export: Export) -> str:
     """Say in a sentence what a file without GPU activity holds, and what to do."""
     name = export.path.name
-    if not any(sign in export.columns for sign in (*_SIGNS, *_CONTENTS)):
+    if not {*_SIGNS, *_CONTENTS} & {*export.columns, *export.views}:
         return (
             f"{name} is an SQLite database but no Nsight Systems export;"
             " make one with 'nsys export --type sqlite'."
         )
+    views = _views(export)
+    if views:
+        return f"{name} holds no GPU activity that can be read: {views[0].message}"
     counts = {label: _count(export, table) for table, label in _CONTENTS.items()}
     held = ", ".join(f"{count:,} {label}" for label, count in counts.items() if count)
     return (

@@ -31,6 +31,7 @@ GPU_TABLES = ("kernels", "copies", "memsets", "graph_spans")
 """Tables whose rows are GPU activity; an export without any of them cannot be analysed."""
 
 CHUNK_ROWS = 250_000
+MAX_PARTS = 256  # row ids need not be dense
 _VERSION_SUFFIX = re.compile(r"(?:_v\d+)+$")  # of API names: cudaMemcpyAsync_v3020
 _PROCESS_BITS = 24
 
@@ -218,7 +219,8 @@ def _joined(
             message = f"Table {wanted[name].table} cannot be read and was left out."
             warnings.append(TraceWarning("table_damaged", message))
             continue
-        rows[name] = pa.concat_tables(pieces)
+        # Without rows, a column has no type either.
+        rows[name] = pa.concat_tables([part for part in pieces if len(part)] or pieces[:1])
     return rows, warnings
 
 
@@ -226,7 +228,7 @@ def _queries(found: _Found) -> list[str]:
     """Return the query of a table, split by row id where it is large."""
     select = ", ".join(
         [
-            f"CAST({_sql(column)} AS {_sql_type(ours)}) AS {ours}"
+            f"{_cell(ours, _sql(column))} AS {ours}"
             for ours, column in found.columns.items()
         ]
         + [
@@ -238,7 +240,8 @@ def _queries(found: _Found) -> list[str]:
     query = f"SELECT {select} FROM {quoted(found.table)} WHERE {found.where}"
     if found.last_row is None:
         return [query]
-    edges = range(CHUNK_ROWS, found.last_row - CHUNK_ROWS // 2, CHUNK_ROWS)
+    step = max(CHUNK_ROWS, found.last_row // MAX_PARTS)
+    edges = range(step, found.last_row - step // 2, step)
     lower = ["1", *(f"rowid > {edge}" for edge in edges)]
     upper = [*(f"rowid <= {edge}" for edge in edges), "1"]
     return [f"{query} AND {low} AND {high}" for low, high in zip(lower, upper, strict=True)]
@@ -248,8 +251,11 @@ def _sql(column: str) -> str:
     return column if column == "rowid" else quoted(column)
 
 
-def _sql_type(ours: str) -> str:
-    return "BLOB" if ours == "text" else "INTEGER"  # text need not be UTF-8
+def _cell(ours: str, column: str) -> str:
+    if ours != "text":
+        return f"CAST({column} AS INTEGER)"
+    # Text need not be UTF-8. ADBC takes a column's type from the first rows, and NULL has none.
+    return f"COALESCE(CAST({column} AS BLOB), x'')"
 
 
 def _coalesce(columns: tuple[str, ...]) -> str:
@@ -356,8 +362,9 @@ def _text(
     if name in table.column_names:
         own = pc.dictionary_encode(table[name].combine_chunks())
         texts = [text.decode(errors="replace") for text in own.dictionary.to_pylist()]
-        own_codes = own.indices.fill_null(UNSET).to_numpy()
-        codes = np.where(own_codes == UNSET, codes + len(texts), own_codes)
+        carried = np.array([bool(text) for text in texts], dtype=bool)
+        own_codes = own.indices.to_numpy()
+        codes = np.where(carried[own_codes], own_codes, codes + len(texts))
         named = texts + named
     categories, merged = np.unique(np.asarray(named, dtype=object), return_inverse=True)
     return pd.Categorical.from_codes(merged[codes], categories=pd.Index(categories, dtype=object))

@@ -228,7 +228,7 @@ def test_several_devices_have_a_total_and_one_has_none():
 def test_sections_without_data_are_left_out():
     html = render(EXAMPLES["no_transfers"]())
     ids = {given.get("id") for _, given, _ in Page(html).elements}
-    assert not ids & {"ranks", "copies", "bandwidth", "unified", "kernel-rest"}
+    assert not ids & {"ranks", "copies", "bandwidth", "unified"}
 
 
 def test_a_predicted_trace_says_so_before_the_verdict():

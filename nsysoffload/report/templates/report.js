@@ -8,7 +8,7 @@
   const { unit, unit_ns: unitNs, max_drawn: maxDrawn, names, lanes } = read("lanes");
   const dark = matchMedia("screen and (prefers-color-scheme: dark)");
   const print = matchMedia("print");
-  const printWidth = 980; // what a landscape page carries
+  const printWidth = 1010; // what a landscape page carries
   const config = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
   const byName = (name) => document.querySelector(`[data-figure="${name}"]`);
 
@@ -18,7 +18,7 @@
   );
   const themed = (value) => {
     if (typeof value === "string") return (dark.matches && partner.get(value)) || value;
-    if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map(themed);
+    if (Array.isArray(value)) return value.map(themed);
     if (value === null || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, themed(inner)]));
   };
