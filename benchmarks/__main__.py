@@ -48,9 +48,7 @@ def main(
 ) -> None:
     """Measure speed and memory, and print a table of figures, limits and verdicts.
 
-    \b
-    Example:
-      python -m benchmarks --full --json bench.json
+    Example: python -m benchmarks --full --json bench.json
     """
     sizes = [kernels // 100, kernels // 10, kernels, *([5 * kernels] if full else [])]
     try:
@@ -75,9 +73,7 @@ def _generated(folder: Path, kernels: int, devices: int) -> Path:
     return file
 
 
-def _figures(
-    traces: dict[int, Path], kernels: int, rounds: int, reports: Path
-) -> Iterator[Figure]:
+def _figures(traces: dict[int, Path], kernels: int, rounds: int, reports: Path) -> Iterator[Figure]:
     print("Measuring", file=sys.stderr)
     commands = {
         f"analyze {size}": _nsysoffload("analyze", trace, "-o", reports / str(size))

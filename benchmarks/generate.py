@@ -109,7 +109,8 @@ def _kernels(where: dict[str, Any], ready: Ints, random: np.random.Generator) ->
 
 
 def _collective(op: Ints) -> NDArray[np.bool_]:
-    return op % 40 == 39
+    chosen: NDArray[np.bool_] = op % 40 == 39
+    return chosen
 
 
 def _copies(
@@ -141,7 +142,8 @@ def _starts(ready: Ints, duration: Ints) -> Ints:
         row       [0  3) [3     7)    [9 ...
     """
     before = np.cumsum(duration) - duration
-    return np.maximum.accumulate(ready - before) + before
+    starts: Ints = np.maximum.accumulate(ready - before) + before
+    return starts
 
 
 def _calls(number: int, called: Ints, group: Ints, correlation: Ints) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.page REPORT.html TIMES
 
-Prints milliseconds as a JSON list; a first visit, in which Chromium itself gets going, is not in it.
+Prints milliseconds as a JSON list, without a first visit in which Chromium itself gets going.
 """
 
 import json

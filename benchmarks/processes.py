@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import IO
 
 __all__ = ["Failure", "Run", "interleaved", "run"]
 
@@ -39,9 +40,7 @@ def run(command: Command) -> Run:
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
-        )
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -51,7 +50,7 @@ def run(command: Command) -> Run:
     return Run(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, said[0])
 
 
-def _text(file: "tempfile._TemporaryFileWrapper[bytes]") -> str:
+def _text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode(errors="replace")
 

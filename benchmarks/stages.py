@@ -1,6 +1,6 @@
 """Seconds of each stage from a trace to report files, and the peak of memory after it, as JSON.
 
-    python -m benchmarks.stages TRACE DIR
+python -m benchmarks.stages TRACE DIR
 """
 
 import json
@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 __all__ = ["main"]
@@ -37,11 +38,13 @@ def main(trace_file: Path, folder: Path) -> None:
     with clock("import"):
         from nsysoffload.analysis import FORMATS, render
         from nsysoffload.overlap.transfers import measure
-        from nsysoffload.report import html, json as _, markdown  # noqa: F401
         from nsysoffload.report.compose import compose
         from nsysoffload.report.write import write
         from nsysoffload.timeline.timeline import build
         from nsysoffload.trace.reader import GPU_TABLES, read
+
+        for renderer in ("html", "json", "markdown"):
+            import_module(f"nsysoffload.report.{renderer}")
     with clock("read"):
         trace = read(trace_file, (*GPU_TABLES, "calls"))
     with clock("order"):
@@ -49,7 +52,7 @@ def main(trace_file: Path, folder: Path) -> None:
     with clock("measure"):
         overlaps = [measure(device) for device in timeline.devices]
     with clock("compose"):
-        report = compose(timeline, overlaps, "recorded", {})
+        report = compose(timeline, overlaps, None, {})
     files = {}
     for format in FORMATS:
         with clock(f"render {format}"):

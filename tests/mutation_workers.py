@@ -69,7 +69,7 @@ def _work(bases: Mapping[str, bytes], waiting: Iterator[Case]) -> Iterator[tuple
             answer = worker.ask(case)
             if answer is None:
                 worker.close()
-                answer = "failed", f"the process {worker.end} (exit code {worker.process.exitcode})"
+                answer = "failed", worker.end
                 worker = _Worker(bases)
             yield case, *answer
     finally:
@@ -94,7 +94,8 @@ class _Worker:
                 return answer
             self.end = f"took more than {LIMIT_S} s"
         except (EOFError, OSError):
-            self.end = "died"
+            self.process.join(LIMIT_S)
+            self.end = f"the process died with exit code {self.process.exitcode}"
         return None
 
     def close(self) -> None:

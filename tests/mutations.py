@@ -88,12 +88,12 @@ def _opened(export: bytes) -> sqlite3.Connection:
 
 
 def _by_sql(change: Change) -> Mutation:
-    """Make a mutation of a change through SQL; what SQLite refuses stays as it is."""
+    """Make a mutation of a change through SQL; what cannot be done stays as it is."""
 
     def apply(export: bytes, chance: Random) -> tuple[bytes, str]:
         with closing(_opened(export)) as db:
             db.create_function("chance", 0, chance.random)
-            with suppress(sqlite3.Error):
+            with suppress(sqlite3.Error, UnicodeDecodeError, IndexError):
                 change(db, chance)
             return db.serialize(), change.__name__
 
@@ -104,7 +104,7 @@ def _of_bytes(change: Bytes) -> Mutation:
     """Make a mutation of a change to the bytes."""
 
     def apply(export: bytes, chance: Random) -> tuple[bytes, str]:
-        return bytes(change(bytearray(export), chance)), change.__name__
+        return bytes(change(bytearray(export), chance)) if export else b"", change.__name__
 
     return apply
 
@@ -165,7 +165,7 @@ def empty_table(db: sqlite3.Connection, chance: Random) -> None:
 def rename_table(db: sqlite3.Connection, chance: Random) -> None:
     table = _table(db, chance)
     name = chance.choice(
-        (table.lower() + "x", "MY_" + table, "ta ble\"'", "€", chance.choice(_tables(db)))
+        (table.lower() + "x", "MY_" + table, "ta ble\"'\n\x1b[31m", "€", chance.choice(_tables(db)))
     )
     db.execute(f"ALTER TABLE {_quoted(table)} RENAME TO {_quoted(name)}")
 
@@ -247,7 +247,7 @@ def strange_rowids(db: sqlite3.Connection, chance: Random) -> None:
 def many_tables(db: sqlite3.Connection, chance: Random) -> None:
     columns = ", ".join(f"c{n}" for n in range(chance.choice((1, 300))))
     db.execute("BEGIN")
-    for number in range(chance.choice((10, 400))):
+    for number in range(chance.choice((10, 100))):
         db.execute(f"CREATE TABLE t{number} ({columns})")
     db.execute("COMMIT")
 
@@ -312,6 +312,15 @@ def random_ids(db: sqlite3.Connection, chance: Random) -> None:
     any_ = tuple(chance.randrange(-(2**63), 2**63) for _ in range(40))
     many = tuple(chance.randrange(2**24) for _ in range(300))
     _set_one_of(db, chance, columns, chance.choice((few, any_, many, _INTEGERS)))
+
+
+def distinct_ids(db: sqlite3.Connection, chance: Random) -> None:
+    """Give every row an id of its own: as many devices, processes, streams or names as rows."""
+    table = _quoted(chance.choice(_GPU_TABLES))
+    columns = ("deviceId", "globalPid", "streamId", "contextId", "demangledName")
+    column, factor = chance.choice(columns), chance.choice((1, 1 << 24))
+    end = chance.choice(("end", "end + 1"))
+    db.execute(f"UPDATE {table} SET {column} = {factor} * rowid, end = {end}")
 
 
 def kinds_out_of_range(db: sqlite3.Connection, chance: Random) -> None:
@@ -424,13 +433,14 @@ def random_range(data: bytearray, chance: Random) -> bytes | bytearray:
 
 def random_header(data: bytearray, chance: Random) -> bytes | bytearray:
     for _ in range(chance.choice((1, 1, 4))):
-        data[chance.randrange(16, 100)] = chance.choice((0, 1, 2, 255, chance.randrange(256)))
+        at, value = chance.randrange(16, 100), chance.choice((0, 1, 2, 255, chance.randrange(256)))
+        data[at : at + 1] = bytes([value])
     return data
 
 
 def header_page_size(data: bytearray, chance: Random) -> bytes | bytearray:
     data[16:18] = chance.choice((0, 1, 256, 512, 1024, 3000, 4096, 8192, 32768, 65535)).to_bytes(2)
-    data[20] = chance.choice((0, 0, 8, 255))
+    data[20:21] = bytes([chance.choice((0, 0, 8, 255))])
     return data
 
 
@@ -502,6 +512,7 @@ FAMILIES: dict[str, tuple[Mutation, ...]] = {
                 shifted_times,
                 related_times,
                 random_ids,
+                distinct_ids,
                 kinds_out_of_range,
                 sizes,
                 calls,

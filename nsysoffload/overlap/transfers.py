@@ -276,7 +276,7 @@ def _moved(migrations: pd.DataFrame, direction: str) -> tuple[int, int]:
 
 
 def _spans(rows: pd.DataFrame, column: str, value: str) -> Intervals:
-    return _pairs(rows[(rows[column] == value).to_numpy()])
+    return _pairs(rows[["start_ns", "end_ns"]][(rows[column] == value).to_numpy()])
 
 
 def _pairs(rows: pd.DataFrame) -> Intervals:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from nsysoffload.timeline.attribution import CallIndex
 from nsysoffload.trace.tables import NO_TIME, UNSET, TraceWarning
 
-__all__ = ["believed"]
+__all__ = ["believed", "believed_sizes"]
 
 MAX_BEFORE_CALL_NS = 1_000_000
 MAX_FROM_MEDIAN_NS = 24 * 3600 * 10**9
+MAX_COPY_BYTES = 2**40  # more than any GPU's memory
 _LARGEST_NS = 2**61  # beyond it differences of times could overflow; epoch times are below it
 
 _REASONS = (
@@ -66,6 +67,30 @@ def believed(
     return kept, _warnings(np.atleast_1d(counts))
 
 
+def believed_sizes(copies: pd.DataFrame) -> tuple[pd.DataFrame, list[TraceWarning]]:
+    """Take sizes that cannot be true, below 0 or above 1 TiB, for unknown.
+
+    Parameters
+    ----------
+    copies : DataFrame
+        Table `COPIES`.
+
+    Returns
+    -------
+    copies : DataFrame
+        The table with such ``size_bytes`` UNSET.
+    warnings : list of TraceWarning
+        At most one, with the number of such copies.
+    """
+    size = copies["size_bytes"].to_numpy()
+    wrong = (size != UNSET) & ((size < 0) | (size > MAX_COPY_BYTES))
+    if not wrong.any():
+        return copies, []
+    message = f"{int(wrong.sum()):,} copies have sizes below 0 or above 1 TiB, taken as unknown."
+    warning = TraceWarning("sizes_not_believed", message)
+    return copies.assign(size_bytes=np.where(wrong, UNSET, size)), [warning]
+
+
 def _flaws(name: str, frame: pd.DataFrame) -> NDArray[np.int8]:
     """Return per row the index of the first reason not to believe it, -1 for none."""
     start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
@@ -94,7 +119,7 @@ def _before_call(frame: pd.DataFrame, calls: pd.DataFrame, index: CallIndex) -> 
         return np.zeros(len(frame), dtype=bool)
     called = calls["start_ns"].to_numpy()[index.first]
     # A call without a believable time says nothing about its rows.
-    called = np.where(np.abs(called) > _LARGEST_NS, -_LARGEST_NS, called)
+    called = np.where((called < -_LARGEST_NS) | (called > _LARGEST_NS), -_LARGEST_NS, called)
     at = index.of(frame)
     return (at >= 0) & (frame["start_ns"].to_numpy() < called[at] - MAX_BEFORE_CALL_NS)
 

@@ -26,11 +26,10 @@ def doubt(tables: list[pd.DataFrame]) -> str | None:
     tables : list of DataFrame
         Rows of one device that run in stream order: kernels, copies, memsets.
     """
-    rows = _rows(tables)
-    if len(rows) == 0:
+    start, end, *place = _rows(tables)
+    if len(start) == 0:
         return None
-    stream, streams = _streams(rows)
-    start, end = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+    stream, streams = _streams(place)
     order = np.argsort(start, kind="stable")
     stream, start, end = stream[order], start[order], end[order]
     busy = grouped_length_ns(start, end, stream, len(streams))
@@ -48,29 +47,32 @@ def doubt(tables: list[pd.DataFrame]) -> str | None:
     return None
 
 
-def _rows(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    columns = ["process", "context", "stream", "start_ns", "end_ns"]
-    kept: list[pd.DataFrame] = [
-        table.loc[
-            (table["graph_node"].to_numpy() == UNSET)
-            & (table["stream"].to_numpy() != UNSET)
-            & (table["end_ns"].to_numpy() > table["start_ns"].to_numpy()),
-            columns,
-        ]
-        for table in tables
+def _rows(tables: list[pd.DataFrame]) -> list[NDArray[np.int64]]:
+    """Columns of the rows that run in stream order."""
+    columns = ("start_ns", "end_ns", "process", "context", "stream")
+    parts = [
+        _chosen([table[name].to_numpy() for name in (*columns, "graph_node")]) for table in tables
     ]
-    return pd.concat(kept, ignore_index=True)
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
-def _streams(rows: pd.DataFrame) -> tuple[NDArray[np.int64], list[int]]:
+def _chosen(columns: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    start, end, *place, graph_node = columns
+    chosen = (graph_node == UNSET) & (place[-1] != UNSET) & (end > start)
+    columns = [start, end, *place]
+    return columns if chosen.all() else [column[chosen] for column in columns]
+
+
+def _streams(place: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], list[int]]:
     """Return a code per row for its stream, and the stream id of each code."""
-    code = np.zeros(len(rows), dtype=np.int64)
-    for column in ("process", "context", "stream"):
-        part, distinct = pd.factorize(rows[column].to_numpy())
-        code, _ = pd.factorize(code * len(distinct) + part)
+    code = np.zeros(len(place[0]), dtype=np.int64)
+    for column in place:
+        if (column != column[0]).any():  # processes and contexts are mostly one
+            part, distinct = pd.factorize(column)
+            code, _ = pd.factorize(code * len(distinct) + part)
     first = np.zeros(int(code.max()) + 1, dtype=np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]
-    return code, rows["stream"].to_numpy()[first].tolist()
+    return code, place[-1][first].tolist()
 
 
 def _sums(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:

@@ -104,12 +104,15 @@ def covered_ns(spans: Intervals, cover: Intervals) -> NDArray[np.int64]:
     """
     if len(cover) == 0 or len(spans) == 0:
         return np.zeros(len(spans), dtype=np.int64)
-    return _covered_before(spans[:, 1], cover) - _covered_before(spans[:, 0], cover)
-
-
-def _covered_before(times: NDArray[np.int64], cover: Intervals) -> NDArray[np.int64]:
-    """Length of the union before each time."""
     before = np.r_[0, np.cumsum(cover[:, 1] - cover[:, 0])]
+    start, end = (_covered_before(times, cover, before) for times in spans.T)
+    return end - start
+
+
+def _covered_before(
+    times: NDArray[np.int64], cover: Intervals, before: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Length of the union before each time, from that before each of its intervals."""
     index = np.searchsorted(cover[:, 0], times, side="right")
     last = np.maximum(index - 1, 0)
     inside = np.minimum(times, cover[last, 1]) - cover[last, 0]
@@ -149,9 +152,12 @@ def difference(a: Intervals, b: Intervals) -> Intervals:
     """
     if len(a) == 0 or len(b) == 0:
         return a
-    outer = np.array([[min(a[0, 0], b[0, 0]), max(a[-1, 1], b[-1, 1])]])
-    gaps = np.column_stack([np.r_[outer[0, 0], b[:, 1]], np.r_[b[:, 0], outer[0, 1]]])
-    return intersection(a, gaps[gaps[:, 1] > gaps[:, 0]])
+    # A count that goes up where `a` starts and `b` ends, and down where `a` ends and `b` starts, is
+    # 1 in `a` without `b` and less elsewhere: between the n-th way up and the n-th way down.
+    start = np.sort(np.concatenate([a[:, 0], b[:, 1]]), kind="stable")
+    end = np.sort(np.concatenate([a[:, 1], b[:, 0]]), kind="stable")
+    keep = end > start
+    return np.column_stack([start[keep], end[keep]])
 
 
 def clip(spans: Intervals, start: int, end: int) -> Intervals:
@@ -183,18 +189,20 @@ def grouped_length_ns(
         return lengths
     # 16-bit keys are sorted by radix, several times faster than wider ones.
     order = np.argsort(group.astype(np.uint16) if groups < 1 << 16 else group, kind="stable")
-    origin = start.min()
-    start, end, group = start[order] - origin, end[order] - origin, group[order].astype(np.int64)
+    group = group[order]
     # One running maximum serves all groups when each lives in a stretch of time of its own.
-    stretch = int(end.max()) + 1
-    at_once = max(1, min(groups, (1 << 62) // stretch))
+    origin = start.min()
+    stretch = int(end.max() - origin) + 1
+    at_once = max(1, (1 << 62) // stretch)
     for first in range(0, groups, at_once):
         last = min(first + at_once, groups)
         bounds = np.searchsorted(group, np.arange(first, last + 1))
         some = slice(bounds[0], bounds[-1])
-        shift = (group[some] - first) * stretch
-        begins, ends = start[some] + shift, end[some] + shift
-        reach = np.r_[-1, np.maximum.accumulate(ends)]
-        gain = np.maximum(ends - np.maximum(begins, reach[:-1]), 0)
-        lengths[first:last] = np.diff(np.r_[0, np.cumsum(gain)][bounds - bounds[0]])
+        shift = (group[some] - np.int64(first)) * stretch - origin
+        begins, ends = start[order[some]] + shift, end[order[some]] + shift
+        reach = np.maximum.accumulate(ends)
+        np.maximum(begins[1:], reach[:-1], out=begins[1:])
+        done = np.zeros(len(ends) + 1, dtype=np.int64)
+        np.cumsum(np.maximum(ends - begins, 0), out=done[1:])
+        lengths[first:last] = np.diff(done[bounds - bounds[0]])
     return lengths

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nsysoffload.timeline import clocks
 from nsysoffload.timeline.attribution import CallIndex
-from nsysoffload.timeline.belief import believed
+from nsysoffload.timeline.belief import believed, believed_sizes
 from nsysoffload.timeline.coverage import coverage_warnings
 from nsysoffload.timeline.intervals import Intervals, intervals, union
 from nsysoffload.timeline.kernels import KINDS, kinds
@@ -74,14 +74,15 @@ def build(
     )
     warnings += coverage_warnings(trace.calls, index, list(rows.values()))
     rows["kernels"] = _with_kind(rows["kernels"], collective, not_compute)
-    rows["copies"] = _with_direction(rows["copies"])
+    copies, doubts = believed_sizes(rows["copies"])
+    rows["copies"] = _with_direction(copies)
     rows["graph_spans"] = _placed(rows["graph_spans"], [rows[name] for name in _GPU_TABLES[:3]])
     devices = tuple(
         device
         for number in range(len(trace.gpus))
         if (device := _device(number, {name: _of(number, frame) for name, frame in rows.items()}))
     )
-    return Timeline(trace, devices, tuple(warnings))
+    return Timeline(trace, devices, (*warnings, *doubts))
 
 
 # --- Classes ---

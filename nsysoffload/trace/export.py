@@ -4,6 +4,8 @@ Reading goes through ADBC, which hands rows over as Arrow columns and lets go of
 lock meanwhile, so that several tables, and parts of a large one, are read at the same time.
 """
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,18 +17,25 @@ import pyarrow as pa
 
 from nsysoffload.errors import TraceError
 
-__all__ = ["Export", "damaged"]
+__all__ = ["Export", "damaged", "quoted", "shown"]
 
 BATCH_ROWS = 65_536
+_URI = re.compile(r" '?file:[^' ]*'?")  # it holds the folder
 _READING_ERRORS = (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 def damaged(path: Path, reason: object = "") -> TraceError:
     """Return the error for an export that SQLite cannot read to the end."""
-    detail = str(reason).strip().splitlines()[0][:160] if str(reason).strip() else "unreadable"
+    detail = shown(_URI.sub("", str(reason))) or "unreadable"
     return TraceError(
         f"{path.name} is damaged ({detail}); export it again from the .nsys-rep file."
     )
+
+
+def shown(text: str) -> str:
+    """Text from a file as it can stand in a sentence: short, printable and on one line."""
+    words = " ".join(text.split())
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in words)[:160]
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ class Export:
     @contextmanager
     def _connect(self) -> Iterator[adbc.Connection]:
         # `immutable` also keeps SQLite from looking for, or making, -wal and -shm files.
-        uri = f"file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1"
+        uri = f"file:{quote(os.fsencode(self.path.resolve()))}?mode=ro&immutable=1"
         with adbc.connect(uri) as connection:
             yield connection
 

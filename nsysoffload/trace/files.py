@@ -1,5 +1,6 @@
 """From what a user names to an SQLite export: a file, a run folder, or a report to be exported."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -27,6 +28,13 @@ def located(path: Path) -> Path:
     TraceError
         If there is no such file, or it cannot be read.
     """
+    try:
+        return _located(path)
+    except OSError as error:
+        raise TraceError(f"{path.name} cannot be opened ({error.strerror}); check it.") from error
+
+
+def _located(path: Path) -> Path:
     if path.is_dir():
         inside = path / "trace.sqlite"
         if not inside.is_file():
@@ -44,7 +52,8 @@ def located(path: Path) -> Path:
 def report_name(path: Path) -> str:
     """Return the name of a trace's report: its stem, or its folder's name for a trace.sqlite."""
     name = path.resolve().parent.name if path.name == "trace.sqlite" else path.stem
-    return name or "trace"
+    # A folder's name that is no UTF-8 could not be printed.
+    return os.fsencode(name).decode(errors="replace") or "trace"
 
 
 @contextmanager
@@ -91,22 +100,23 @@ def _exported(report: Path, folder: Path) -> Path:
             f"{report.name} is an Nsight Systems report and nsys is not on PATH; export it where"
             f" nsys is, with 'nsys export --type sqlite {report.name}', and analyse that file."
         )
-    target = folder / f"{report.stem}.sqlite"
+    target = folder / "export.sqlite"  # no name of ours, in which nsys may see placeholders
     options = ["--type", "sqlite", "--force-overwrite", "true", "--output", str(target)]
-    if "--tables" in _run([nsys, "export", "--help"]).stdout:
+    if "--tables" in _run(report, nsys, "export", "--help").stdout:
         options += ["--tables", _TABLES]
-    done = _run([nsys, "export", *options, str(report.resolve())])
+    done = _run(report, nsys, "export", *options, str(report.resolve()))
     if done.returncode != 0 or not target.is_file():
         said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        version = _VERSION.search(_run([nsys, "--version"]).stdout)
+        said = said.replace(f"{report.resolve().parent}/", "").replace(f"{folder}/", "")
+        version = _VERSION.search(_run(report, nsys, "--version").stdout)
         raise TraceError(
-            f"nsys {version[1] if version else '(unknown version)'} could not export {report.name}:"
-            f" {said[:300]} Use the nsys that recorded it, or a newer one."
+            f"nsys {version[1] if version else '(unknown version)'} could not export {report.name}"
+            f" ({said[:300].rstrip('.')}); use the nsys that recorded it, or a newer one."
         )
-    return target
+    return target.rename(folder / report.name)  # by which later errors name it
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+def _run(report: Path, *command: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             command,
@@ -118,5 +128,5 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
         )
     except OSError as error:
         raise TraceError(
-            f"nsys cannot be run ({error.strerror}); check its installation."
+            f"nsys, which {report.name} needs, cannot be run ({error.strerror}); check it."
         ) from error

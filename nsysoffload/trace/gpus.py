@@ -6,6 +6,7 @@ saw, which is only good where no two processes use the same ordinal, or where th
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +24,10 @@ _ROWS = ("kernels", "copies", "memsets", "graph_spans", "syncs", "events")
 _ACTIVITY = ("kernels", "copies", "memsets", "graph_spans")
 _NO_UUID = "00000000-0000-0000-0000-000000000000"
 _PID_BITS = (1 << 24) - 1
+_UUID = re.compile(r"[0-9a-z-]+")
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _MOST_ENGINES = 64  # beyond it the cell is no number of copy engines
-_MOST_GPUS = 1024  # beyond it deviceId or globalPid hold something else
+_MOST_GPUS = 512  # beyond it deviceId or globalPid hold something else
 
 Pair = tuple[int, int]
 """A process and an ordinal within it."""
@@ -70,7 +72,7 @@ def assign_gpus(
     if len(first) > _MOST_GPUS:
         raise damaged(export.path, f"its rows name {len(first):,} GPUs")
     device_of = {pair: numbers[keys[pair]] for pair in order}
-    rows = [_gpu(pair, cards[pair]) for pair in first]
+    rows = _distinct(first, [_gpu(pair, cards[pair]) for pair in first])
     gpus = GPUS.conform(pd.DataFrame(rows, columns=GPUS.names, dtype=object))
     placed = {
         name: frame.assign(device=_devices(frame, device_of)) if name in _ROWS else frame
@@ -91,6 +93,15 @@ def _gpu(pair: Pair, card: _Card | None) -> dict[str, object]:
         "uuid": uuid,
         "copy_engines": card.copy_engines if card else UNSET,
     }
+
+
+def _distinct(pairs: list[Pair], gpus: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Name a GPU by all bits of its process where the pid alone would name several."""
+    named = Counter(gpu["id"] for gpu in gpus)
+    return [
+        gpu | {"id": f"{process}:{ordinal}"} if named[gpu["id"]] > 1 else gpu
+        for (process, ordinal), gpu in zip(pairs, gpus, strict=True)
+    ]
 
 
 # --- Rows ---
@@ -229,4 +240,5 @@ def _engines(value: object) -> int:
 
 def _uuid(value: object) -> str | None:
     text = (_text(value) or "").lower().removeprefix("gpu-").removeprefix("0x")
-    return None if not text or text in (_NO_UUID, _NO_UUID.replace("-", "")) else text
+    unknown = text in (_NO_UUID, _NO_UUID.replace("-", "")) or not _UUID.fullmatch(text)
+    return None if unknown else text

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nsysoffload.errors import TraceError
-from nsysoffload.trace.export import Export, quoted
+from nsysoffload.trace.export import Export, quoted, shown
 from nsysoffload.trace.gpus import assign_gpus
 from nsysoffload.trace.metadata import capture_warnings, contents, source
 from nsysoffload.trace.schema import ORIGINS, UINT32_UNSET, Origin
@@ -119,12 +119,14 @@ def _find(export: Export) -> tuple[dict[str, _Found], list[TraceWarning]]:
             continue
         entry, missing = _describe(export, origin, table)
         if missing:
-            message = f"Table {table} lacks {', '.join(missing)}, so its rows cannot be used."
+            message = (
+                f"Table {shown(table)} lacks {', '.join(missing)}, so its rows cannot be used."
+            )
             warnings.append(TraceWarning("table_unusable", message))
             continue
         found[name] = entry
         if renamed:
-            message = f"Table {table} was recognised by its columns and read as {name}."
+            message = f"Table {shown(table)} was recognised by its columns and read as {name}."
             warnings.append(TraceWarning("table_renamed", message))
     return found, warnings
 
@@ -216,7 +218,7 @@ def _joined(
         if errors and name in GPU_TABLES:
             raise errors[0]
         if errors:
-            message = f"Table {wanted[name].table} cannot be read and was left out."
+            message = f"Table {shown(wanted[name].table)} cannot be read and was left out."
             warnings.append(TraceWarning("table_damaged", message))
             continue
         # Without rows, a column has no type either.
@@ -227,10 +229,7 @@ def _joined(
 def _queries(found: _Found) -> list[str]:
     """Return the query of a table, split by row id where it is large."""
     select = ", ".join(
-        [
-            f"{_cell(ours, _sql(column))} AS {ours}"
-            for ours, column in found.columns.items()
-        ]
+        [f"{_cell(ours, _sql(column))} AS {ours}" for ours, column in found.columns.items()]
         + [
             f"CAST({_coalesce(ids)} AS INTEGER) AS {ours}_id"
             for ours, ids in found.strings.items()

@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nsysoffload
@@ -14,6 +14,7 @@ from nsysoffload.overlap.transfers import measure
 from nsysoffload.timeline.timeline import build
 from nsysoffload.trace.builder import TraceBuilder
 
+FEWER = settings(max_examples=40)  # each example measures several traces
 NAMES = ("gemm", "softmax", "ncclDevKernel_AllGather_RING_LL", "CUDA memcpy HtoD")
 
 
@@ -89,6 +90,7 @@ def test_measures_agree_with_counting_nanoseconds(made, window):
         assert (cover.overlap is None) == (cover.overlap_null_reason is not None)
 
 
+@FEWER
 @given(rows(), st.randoms())
 def test_the_order_of_rows_never_changes_a_figure(made, random):
     one, other = measured(trace_of(made)), measured(trace_of(random.sample(made, len(made))))
@@ -98,6 +100,7 @@ def test_the_order_of_rows_never_changes_a_figure(made, random):
         assert (one.both, one.idle_ns) == (other.both, other.idle_ns)
 
 
+@FEWER
 @given(rows(), st.integers(1, 60))
 def test_windows_that_adjoin_add_up(made, cut):
     whole = measured(trace_of(made))
@@ -114,6 +117,7 @@ def test_windows_that_adjoin_add_up(made, cut):
         assert sum(part.bytes for part in parts) == total.bytes
 
 
+@FEWER
 @given(rows())
 def test_a_second_stream_that_repeats_the_kernels_changes_nothing(made):
     twice = made + [(kind, s, e, stream + 50) for kind, s, e, stream in made if kind in NAMES]
@@ -125,6 +129,7 @@ def test_a_second_stream_that_repeats_the_kernels_changes_nothing(made):
         assert one.compute_busy_ns == other.compute_busy_ns
 
 
+@FEWER
 @given(rows())
 def test_totals_by_kernel_name_agree_with_counting_nanoseconds(made):
     overlap = measured(trace_of(made))
