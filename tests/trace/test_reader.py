@@ -175,7 +175,7 @@ def test_progress_counts_rows_up_to_what_there_is(export):
 
 
 def test_large_tables_are_read_in_parts_that_join(export, monkeypatch):
-    monkeypatch.setattr("nsysoffload.trace.reader.CHUNK_ROWS", 7)
+    monkeypatch.setattr("nsysoffload.trace.rows.CHUNK_ROWS", 7)
     trace = TraceBuilder(unit="ns")
     for i in range(100):
         trace.kernel((i + 1, i + 2), f"k{i % 5}")
