@@ -66,9 +66,7 @@ def read(
         raise TraceError(contents(export))
     frames = _frames(export, wanted, rows)
     gpus, frames, doubts = assign_gpus(export, frames)
-    absent = set(TABLES) - {
-        name for name in found if _has_rows(export, found[name], frames.get(name))
-    }
+    present = {name for name in found if _has_rows(export, found[name], frames.get(name))}
     return Trace(
         source=source(export),
         gpus=gpus,
