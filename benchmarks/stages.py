@@ -36,17 +36,17 @@ def main(trace_file: Path, folder: Path) -> None:
     """Go the way of `nsysoffload analyze` stage by stage."""
     clock = _Clock()
     with clock("import"):
-        from nsysoffload.analysis import FORMATS, render
+        from nsysoffload.analysis import FORMATS, NEEDED_COLUMNS, NEEDED_TABLES, render
         from nsysoffload.overlap.transfers import measure
         from nsysoffload.report.compose import compose
         from nsysoffload.report.write import write
         from nsysoffload.timeline.timeline import build
-        from nsysoffload.trace.reader import GPU_TABLES, read
+        from nsysoffload.trace.reader import read
 
         for renderer in ("html", "json", "markdown"):
             import_module(f"nsysoffload.report.{renderer}")
     with clock("read"):
-        trace = read(trace_file, (*GPU_TABLES, "calls"))
+        trace = read(trace_file, NEEDED_TABLES, NEEDED_COLUMNS)
     with clock("order"):
         timeline = build(trace)
     with clock("measure"):

@@ -21,10 +21,23 @@ from nsysoffload.trace.reader import GPU_TABLES, read
 from nsysoffload.trace.tables import Trace
 from nsysoffload.window import parse_window
 
-__all__ = ["FORMATS", "Options", "analyze", "load", "render", "write"]
+__all__ = [
+    "FORMATS",
+    "NEEDED_COLUMNS",
+    "NEEDED_TABLES",
+    "Options",
+    "analyze",
+    "load",
+    "render",
+    "write",
+]
 
 _RENDERERS = {"html": "html", "md": "markdown", "json": "json"}  # imported when they are asked for
 FORMATS = tuple(_RENDERERS)
+
+# What the measures need; the rest of an export is left unread.
+NEEDED_TABLES = (*GPU_TABLES, "calls")
+NEEDED_COLUMNS = {"calls": ("process", "correlation", "start_ns", "name")}
 
 Progress = Callable[[int, int], None]
 
@@ -134,7 +147,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 
 def _analyzed(path: Path, options: Options, progress: Progress | None = None) -> Report:
     with export_of(path) as export:
-        trace = _named(read(export, (*GPU_TABLES, "calls"), progress), path)
+        trace = _named(read(export, NEEDED_TABLES, NEEDED_COLUMNS, progress), path)
     timeline = build(trace, _pattern(options.collective), _pattern(options.not_compute))
     if not timeline.devices:
         raise TraceError(f"{path.name} holds no GPU row that can be believed; {_why(timeline)}")

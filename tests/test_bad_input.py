@@ -198,6 +198,103 @@ def test_a_device_is_refused(out: Path):
     assert_one_sentence(result.stderr, Path(os.devnull), "is not a regular file")
 
 
+# --- Rows ---
+
+
+@pytest.fixture
+def edited(traces: Path) -> Callable[..., Path]:
+    """Write a trace and change its export by SQL."""
+
+    def edit(trace: TraceBuilder, *statements: str) -> Path:
+        path = trace.write(traces / "run.sqlite")
+        with closing(sqlite3.connect(path)) as db, db:
+            for statement in statements:
+                db.execute(statement)
+        return path
+
+    return edit
+
+
+def small_trace() -> TraceBuilder:
+    trace = TraceBuilder().kernel((0, 10), "gemm", call=(0, 0.1)).nvtx("step", (0, 20))
+    return trace.copy("d2h", (5, 15), size_bytes=1000, stream=20, call=(4, 4.1))
+
+
+def test_row_ids_far_apart_are_read(edited: Callable[..., Path]):
+    path = edited(
+        small_trace().kernel((20, 30), "gemm"),
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET rowid = rowid * 4000000000000000000",
+        "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET rowid = -5",
+    )
+    report = nsysoffload.analyze(path)
+    assert report.total.kernels == 2
+    assert report.total.d2h.hidden_ns == 5_000_000
+
+
+def test_text_may_begin_after_many_rows_without(edited: Callable[..., Path]):
+    row = "SELECT start, end, eventType, globalTid, {text}, textId FROM NVTX_EVENTS WHERE rowid = 1"
+    insert = "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, text, textId) "
+    path = edited(
+        small_trace(),
+        "UPDATE NVTX_EVENTS SET text = NULL, textId = 1",
+        f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 70000) "
+        f"{insert}{row.format(text='NULL').replace('FROM', 'FROM n,')}",
+        insert + row.format(text="'late'"),
+    )
+    texts = nsysoffload.load(path).nvtx_ranges["text"]
+    assert len(texts) == 70_002
+    assert texts.iloc[-1] == "late"
+    assert "late" not in set(texts.iloc[:-1])
+
+
+@pytest.mark.parametrize("size", [-5, 2**62])
+def test_a_size_that_cannot_be_true_is_unknown(size: int, edited: Callable[..., Path]):
+    path = edited(small_trace(), f"UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = {size}")
+    report = nsysoffload.analyze(path)
+    assert (report.total.d2h.copies, report.total.d2h.bytes) == (1, None)
+    assert "sizes_not_believed" in [warning.code for warning in report.trace.warnings]
+
+
+@pytest.mark.parametrize("time", ["NULL", -(2**63), 2**63 - 1])
+def test_a_call_without_a_time_says_nothing_about_its_rows(
+    time: str | int, edited: Callable[..., Path]
+):
+    calls = "CUPTI_ACTIVITY_KIND_RUNTIME"
+    path = edited(
+        small_trace(),
+        f"CREATE TABLE calls AS SELECT * FROM {calls}",
+        f"DROP TABLE {calls}",
+        f"UPDATE calls SET start = {time}",
+        f"ALTER TABLE calls RENAME TO {calls}",
+    )
+    report = nsysoffload.analyze(path)
+    assert (report.total.kernels, report.total.d2h.copies) == (1, 1)
+
+
+def test_processes_that_share_a_pid_have_devices_of_their_own(edited: Callable[..., Path]):
+    trace = small_trace().gpu("NVIDIA H100", pid=2).kernel((0, 1), "gemm", pid=2)
+    path = edited(
+        trace,
+        "DROP TABLE TARGET_INFO_GPU",
+        "DROP TABLE TARGET_INFO_CUDA_DEVICE",
+        f"UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET globalPid = globalPid + {1 << 48}",
+    )
+    ids = [device.id for device in nsysoffload.analyze(path).devices]
+    assert len(set(ids)) == 3
+
+
+def test_rows_that_name_more_gpus_than_any_machine_has_are_damage(edited: Callable[..., Path]):
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 600) "
+    columns = "start, end, contextId, streamId, globalPid, bytes, copyKind"
+    path = edited(
+        small_trace(),
+        f"{many} INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY ({columns}, deviceId)"
+        f" SELECT {columns}, i FROM n, CUPTI_ACTIVITY_KIND_MEMCPY",
+    )
+    with pytest.raises(nsysoffload.OffloadError, match=r"^run\.sqlite is damaged .* 601 GPUs"):
+        nsysoffload.analyze(path)
+
+
 # --- Names ---
 
 NAMES = [

@@ -6,7 +6,7 @@ from zlib import crc32
 
 import pytest
 
-from nsysoffload.trace.builder import TraceBuilder, Where
+from nsysoffload.trace.builder import TraceBuilder
 from nsysoffload.trace.reader import read
 from tests.mutation_workers import Case, outcomes
 from tests.mutations import FAMILIES, relaxed
@@ -24,7 +24,7 @@ def complete_export(path: Path) -> bytes:
     for pid in (1, 2):
         for step in range(8):
             start = 10 * step + pid
-            where: Where = {"pid": pid, "device": pid - 1}
+            where = {"pid": pid, "device": pid - 1}
             trace.kernel(
                 (start, start + 4), f"gemm_{step % 3}", call=(start - 1, start - 0.9), **where
             )

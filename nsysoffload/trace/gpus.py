@@ -59,7 +59,8 @@ def assign_gpus(
     warnings : list of TraceWarning
         Where GPUs cannot be told apart.
     """
-    pairs = sorted({pair for name in _ACTIVITY if name in frames for pair in _pairs(frames[name])})
+    codes = {name: _codes(frame) for name, frame in frames.items() if name in _ROWS}
+    pairs = sorted({pair for name in _ACTIVITY if name in codes for pair in _pairs(codes[name][1])})
     cards, warnings = _cards_of(export, pairs)
     keys = {pair: card.uuid or card.bus or pair if card else pair for pair, card in cards.items()}
     order = sorted(cards, key=lambda pair: (pair[1], pair[0] & _PID_BITS, pair))
@@ -75,7 +76,7 @@ def assign_gpus(
     rows = _distinct(first, [_gpu(pair, cards[pair]) for pair in first])
     gpus = GPUS.conform(pd.DataFrame(rows, columns=GPUS.names, dtype=object))
     placed = {
-        name: frame.assign(device=_devices(frame, device_of)) if name in _ROWS else frame
+        name: frame.assign(device=_devices(*codes[name], device_of)) if name in codes else frame
         for name, frame in frames.items()
     }
     return gpus, placed, warnings
@@ -116,12 +117,13 @@ def _codes(frame: pd.DataFrame) -> tuple[NDArray[np.int64], list[Pair]]:
     return code, pairs
 
 
-def _pairs(frame: pd.DataFrame) -> list[Pair]:
-    return [pair for pair in _codes(frame)[1] if 0 <= pair[1] < ANY_DEVICE]
+def _pairs(pairs: list[Pair]) -> list[Pair]:
+    return [pair for pair in pairs if 0 <= pair[1] < ANY_DEVICE]
 
 
-def _devices(frame: pd.DataFrame, device_of: dict[Pair, int]) -> NDArray[np.int64]:
-    code, pairs = _codes(frame)
+def _devices(
+    code: NDArray[np.int64], pairs: list[Pair], device_of: dict[Pair, int]
+) -> NDArray[np.int64]:
     if not pairs:
         return np.empty(0, dtype=np.int64)
     return np.array([device_of.get(pair, UNSET) for pair in pairs], dtype=np.int64)[code]

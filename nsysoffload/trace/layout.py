@@ -3,8 +3,8 @@
 Found by tables and columns, never by a product's version.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from nsysoffload.errors import TraceError
 from nsysoffload.trace.export import Export, quoted, shown
@@ -28,6 +28,14 @@ class Layout:
     strings: Mapping[str, tuple[str, ...]]
     where: str
     last_row: int | None
+
+    def only(self, columns: Collection[str]) -> "Layout":
+        """Return the layout without the other columns of ours."""
+        return replace(
+            self,
+            columns={ours: theirs for ours, theirs in self.columns.items() if ours in columns},
+            strings={ours: theirs for ours, theirs in self.strings.items() if ours in columns},
+        )
 
     def is_empty(self, export: Export) -> bool:
         """Tell whether the table has no row that counts, or none that can be read."""

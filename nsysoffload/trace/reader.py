@@ -6,6 +6,7 @@ judged here: see `nsysoffload.timeline`.
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,10 @@ _PROCESS_BITS = 24
 
 
 def read(
-    path: Path, tables: Collection[str] = tuple(TABLES), progress: Progress | None = None
+    path: Path,
+    tables: Collection[str] = tuple(TABLES),
+    columns: Mapping[str, Collection[str]] = MappingProxyType({}),
+    progress: Progress | None = None,
 ) -> Trace:
     """Read an export.
 
@@ -43,6 +47,8 @@ def read(
         SQLite export; opened read-only, and nothing is written beside it.
     tables : collection of str
         Which of `TABLES` to read; the others stay empty.
+    columns : mapping of collection of str
+        For some tables the columns to read; the others of these tables stay UNSET or NO_TIME.
     progress : callable, optional
         Called with rows read and rows to read, from several threads.
 
@@ -60,7 +66,11 @@ def read(
     found, warnings = layouts(export)
     if not found.keys() & set(GPU_TABLES):
         raise TraceError(contents(export))
-    wanted = {name: found[name] for name in TABLES if name in found and name in tables}
+    wanted = {
+        name: found[name].only(columns.get(name, TABLES[name].names))
+        for name in TABLES
+        if name in found and name in tables
+    }
     rows, unread = read_rows(export, wanted, GPU_TABLES, progress)
     if not any(len(rows[name]) for name in rows if name in GPU_TABLES):
         raise TraceError(contents(export))
