@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from multiprocessing import get_context
@@ -14,7 +15,8 @@ from nsysoffload.hardware import LINKS
 from nsysoffload.overlap.transfers import DeviceOverlap, measure
 from nsysoffload.report.compose import compose
 from nsysoffload.report.format import moment
-from nsysoffload.report.model import Rank, Report, Warning_
+from nsysoffload.report.model import Report
+from nsysoffload.report.ranks import ranked
 from nsysoffload.timeline.timeline import DeviceTimeline, Timeline, build
 from nsysoffload.trace.files import export_of, located
 from nsysoffload.trace.reader import GPU_TABLES, read
@@ -120,7 +122,7 @@ def analyze(
         raise UsageError("A trace is given twice; name each rank's trace once.")
     if len(paths) == 1:
         return _analyzed(paths[0], options, progress)
-    return _ranked(paths, _all_analyzed(paths, options, progress))
+    return ranked(paths, _all_analyzed(paths, options, progress))
 
 
 # --- One trace ---
@@ -184,10 +186,7 @@ def _chosen(timeline: Timeline, wanted: Sequence[str]) -> list[DeviceTimeline]:
 
 
 def _check_window(overlaps: Sequence[DeviceOverlap], window: str | None) -> None:
-    empty = all(
-        o.window[0] >= o.window[1] and o.kernels.empty and o.transfers.empty for o in overlaps
-    )
-    if window and empty:
+    if window and all(overlap.is_empty for overlap in overlaps):
         start = min(o.device.recorded[0] for o in overlaps)
         end = max(o.device.recorded[1] for o in overlaps)
         raise UsageError(
@@ -205,11 +204,17 @@ def _all_analyzed(
     """Analyse each trace in a process of its own; what fails is returned as its error."""
     workers = min(len(paths), os.cpu_count() or 1)
     results: list[Report | OffloadError] = []
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(_attempt, paths, [options] * len(paths)):
-            results.append(result)
-            if progress:
-                progress(len(results), len(paths))
+    try:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            for result in pool.map(_attempt, paths, [options] * len(paths)):
+                results.append(result)
+                if progress:
+                    progress(len(results), len(paths))
+    except BrokenProcessPool as error:
+        raise TraceError(
+            "A process that analysed a rank was ended, perhaps for want of memory; analyse fewer"
+            " traces at once."
+        ) from error
     return results
 
 
@@ -218,70 +223,6 @@ def _attempt(path: Path, options: Options) -> Report | OffloadError:
         return _analyzed(path, options)
     except OffloadError as error:
         return error
-
-
-def _ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> Report:
-    """Detail the slowest rank, list all, and carry the other ranks' warnings along."""
-    labels = _labels(paths)
-    reports = [(n, r) for n, r in zip(labels, results, strict=True) if isinstance(r, Report)]
-    errors = [error for error in results if isinstance(error, OffloadError)]
-    if not reports:
-        raise errors[0]
-    reports.sort(key=lambda item: (-_length_ns(item[1]), item[0]))
-    slowest = reports[0][1]
-    warnings = (
-        *slowest.trace.warnings,
-        *_others(reports[1:]),
-        *(Warning_("trace_unusable", str(error)) for error in errors),
-    )
-    return replace(
-        slowest,
-        trace=replace(slowest.trace, file=reports[0][0], warnings=warnings),
-        ranks=tuple(_rank(label, report) for label, report in reports),
-    )
-
-
-def _labels(paths: Sequence[Path]) -> list[str]:
-    """Return base names, with the folder's base name where they are alike."""
-    names = [path.name for path in paths]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{path.resolve().parent.name}/{path.name}" for path in paths]
-
-
-def _length_ns(report: Report) -> int:
-    return report.window.end_ns - report.window.start_ns
-
-
-def _rank(label: str, report: Report) -> Rank:
-    both = report.total.both
-    return Rank(
-        file=label,
-        window_ns=_length_ns(report),
-        devices=len(report.devices),
-        kernels=report.total.kernels,
-        compute_busy_ns=report.total.compute_busy_ns,
-        busy_ns=both.busy_ns,
-        exposed_ns=both.exposed_ns,
-        overlap=both.overlap,
-        overlap_null_reason=both.overlap_null_reason,
-        warnings=len(report.trace.warnings),
-    )
-
-
-def _others(reports: Sequence[tuple[str, Report]]) -> list[Warning_]:
-    """Merge the warnings of the ranks that are not detailed: one of each code."""
-    by_code: dict[str, list[tuple[str, Warning_]]] = {}
-    for label, report in reports:
-        for warning in report.trace.warnings:
-            by_code.setdefault(warning.code, []).append((label, warning))
-    merged = []
-    for code, found in by_code.items():
-        label, warning = found[0]
-        files = {name for name, _ in found}
-        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        merged.append(Warning_(code, f"{label}{more}: {warning.message}"))
-    return merged
 
 
 # --- Files ---

@@ -369,6 +369,13 @@ def test_a_window_without_activity_is_an_error_that_says_what_was_recorded(two_d
         nsysoffload.analyze(two_devices, window="100s..200s")
 
 
+def test_a_window_in_a_pause_is_as_empty_as_one_outside(tmp_path):
+    path = TraceBuilder().kernel((1, 2), "a").kernel((8, 9), "b").write(tmp_path / "pause.sqlite")
+    with pytest.raises(UsageError, match="holds no GPU activity"):
+        nsysoffload.analyze(path, window="3ms..7ms")
+    assert only(nsysoffload.analyze(path, window="3ms..8.5ms")).trace.kernels == 1
+
+
 # --- Exports ---
 
 

@@ -95,6 +95,14 @@ class DeviceOverlap:
     concurrent_ns: int
     migrations: dict[str, tuple[int, int]]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the device did nothing at all in the window."""
+        start, end = self.window
+        rows = len(self.kernels) + len(self.transfers)
+        rows += sum(copies for copies, _ in self.migrations.values())
+        return rows == 0 and self.idle_ns == end - start
+
 
 def measure(device: DeviceTimeline, window: tuple[int, int] | None = None) -> DeviceOverlap:
     """Measure one device.

@@ -1,0 +1,87 @@
+"""Reports of several ranks -> one report: the slowest in detail, a table of all."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nsysoffload.errors import OffloadError
+from nsysoffload.report.model import Rank, Report, Warning_
+
+__all__ = ["ranked"]
+
+
+def ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> Report:
+    """Detail the slowest rank, list all, and carry the other ranks' warnings along.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The traces.
+    results : sequence of Report or OffloadError
+        What became of each; one that failed becomes a warning.
+
+    Raises
+    ------
+    OffloadError
+        The first error, if all failed.
+    """
+    labels = _labels(paths)
+    reports = [(n, r) for n, r in zip(labels, results, strict=True) if isinstance(r, Report)]
+    errors = [error for error in results if isinstance(error, OffloadError)]
+    if not reports:
+        raise errors[0]
+    reports.sort(key=lambda item: (-_length_ns(item[1]), item[0]))
+    slowest = reports[0][1]
+    warnings = (
+        *slowest.trace.warnings,
+        *_others(reports[1:]),
+        *(Warning_("trace_unusable", str(error)) for error in errors),
+    )
+    return replace(
+        slowest,
+        trace=replace(slowest.trace, file=reports[0][0], warnings=warnings),
+        ranks=tuple(_rank(label, report) for label, report in reports),
+    )
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """Return base names, with the folder's base name where they are alike."""
+    names = [path.name for path in paths]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{path.resolve().parent.name}/{path.name}" for path in paths]
+
+
+def _length_ns(report: Report) -> int:
+    return report.window.end_ns - report.window.start_ns
+
+
+def _rank(label: str, report: Report) -> Rank:
+    both = report.total.both
+    return Rank(
+        file=label,
+        window_ns=_length_ns(report),
+        devices=len(report.devices),
+        kernels=report.total.kernels,
+        compute_busy_ns=report.total.compute_busy_ns,
+        busy_ns=both.busy_ns,
+        exposed_ns=both.exposed_ns,
+        overlap=both.overlap,
+        overlap_null_reason=both.overlap_null_reason,
+        warnings=len(report.trace.warnings),
+    )
+
+
+def _others(reports: Sequence[tuple[str, Report]]) -> list[Warning_]:
+    """Merge the warnings of the ranks that are not detailed: one of each code."""
+    by_code: dict[str, list[tuple[str, Warning_]]] = {}
+    for label, report in reports:
+        for warning in report.trace.warnings:
+            by_code.setdefault(warning.code, []).append((label, warning))
+    merged = []
+    for code, found in by_code.items():
+        label, warning = found[0]
+        files = {name for name, _ in found}
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        merged.append(Warning_(code, f"{label}{more}: {warning.message}"))
+    return merged
