@@ -4,9 +4,9 @@ In five lines::
 
     import nsysoffload
 
-    report = nsysoffload.analyze(["trace.sqlite"])
+    report = nsysoffload.analyze("step.sqlite")
     print(report.verdict.text, report.total.both.overlap)
-    nsysoffload.write(report, "reports/trace")
+    nsysoffload.write(report, "reports/step")
 
 Names are imported when they are first used, so that importing the package costs nothing.
 """
@@ -17,17 +17,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nsysoffload.analysis import analyze, load, write
-    from nsysoffload.errors import OffloadError
+    from nsysoffload.errors import OffloadError, TraceError, UsageError
     from nsysoffload.report.model import Report
+    from nsysoffload.trace.tables import Trace
 
-__all__ = ["OffloadError", "Report", "analyze", "load", "write"]
+__all__ = [
+    "OffloadError",
+    "Report",
+    "Trace",
+    "TraceError",
+    "UsageError",
+    "analyze",
+    "load",
+    "write",
+]
 
 _HOME = {
     "analyze": "nsysoffload.analysis",
     "load": "nsysoffload.analysis",
     "write": "nsysoffload.analysis",
     "OffloadError": "nsysoffload.errors",
+    "TraceError": "nsysoffload.errors",
+    "UsageError": "nsysoffload.errors",
     "Report": "nsysoffload.report.model",
+    "Trace": "nsysoffload.trace.tables",
 }
 
 

@@ -2,11 +2,14 @@
 
 import os
 import re
+import signal
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -49,7 +52,7 @@ class Options:
     """What was asked for beyond the defaults; see `analyze` for each."""
 
     window: str | None = None
-    device: tuple[str, ...] = field(default=())
+    device: tuple[str, ...] = ()
     collective: str | None = None
     not_compute: str | None = None
     link: str | None = None
@@ -80,11 +83,12 @@ def load(path: str | os.PathLike[str]) -> Trace:
 def analyze(
     traces: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
-    window: str | None = None,
-    device: Sequence[str] = (),
+    window: str | tuple[int, int] | None = None,
+    device: str | int | Sequence[str | int] = (),
     collective: str | None = None,
     not_compute: str | None = None,
     link: str | None = None,
+    processes: int = 1,
     progress: Progress | None = None,
 ) -> Report:
     """Measure how far transfers hide behind compute.
@@ -92,16 +96,20 @@ def analyze(
     Parameters
     ----------
     traces : path or iterable of path
-        One trace, or one per rank: then the report details the slowest and lists all. Ranks are
-        analysed in processes of their own, so a script that passes several guards its main module.
-    window : str, optional
-        ``A..B`` with units, on the trace's own clock; by default all that was recorded.
-    device : sequence of str, optional
+        One trace, or one per rank: then the report details the slowest, that is the one with the
+        longest window, and lists all.
+    window : str or tuple of int, optional
+        ``A..B`` with units, or start and end in nanoseconds, on the trace's own clock; by default
+        all that was recorded.
+    device : str, int or sequence of them, optional
         Devices by ordinal, uuid or id; by default all.
     collective, not_compute : str, optional
         Regular expressions for kernels to count as collectives, or not as compute, as well.
     link : str, optional
         Key of `nsysoffload.hardware.LINKS`; by default the link follows from the GPU's name.
+    processes : int, optional
+        How many processes share several traces; with more than one, a script guards its main
+        module, as `multiprocessing` demands.
     progress : callable, optional
         Called with how much is done and how much there is to do.
 
@@ -114,7 +122,8 @@ def analyze(
     """
     named = [traces] if isinstance(traces, str | os.PathLike) else list(traces)
     paths = [located(Path(path)) for path in named]
-    options = Options(window, tuple(device), collective, not_compute, link)
+    devices = [device] if isinstance(device, str | int) else device
+    options = Options(_written(window), tuple(map(str, devices)), collective, not_compute, link)
     _check(options)
     if not paths:
         raise UsageError("No trace was given; name at least one.")
@@ -122,10 +131,17 @@ def analyze(
         raise UsageError("A trace is given twice; name each rank's trace once.")
     if len(paths) == 1:
         return _analyzed(paths[0], options, progress)
-    return ranked(paths, _all_analyzed(paths, options, progress))
+    return ranked(paths, _all_analyzed(paths, options, processes, progress))
 
 
 # --- One trace ---
+
+
+def _written(window: str | tuple[int, int] | None) -> str | None:
+    if window is None or isinstance(window, str):
+        return window
+    start, end = window
+    return f"{int(start)}ns..{int(end)}ns"
 
 
 def _check(options: Options) -> None:
@@ -154,8 +170,9 @@ def _analyzed(path: Path, options: Options, progress: Progress | None = None) ->
     if not timeline.devices:
         raise TraceError(f"{path.name} holds no GPU row that can be believed; {_why(timeline)}")
     window = parse_window(options.window) if options.window else None
-    overlaps = [measure(device, window) for device in _chosen(timeline, options.device)]
-    _check_window(overlaps, options.window)
+    overlaps = _recorded(
+        [measure(device, window) for device in _chosen(timeline, options.device)], options.window
+    )
     link = LINKS[options.link] if options.link else None
     return compose(timeline, overlaps, window, options.given(), link)
 
@@ -174,8 +191,7 @@ def _chosen(timeline: Timeline, wanted: Sequence[str]) -> list[DeviceTimeline]:
         return list(timeline.devices)
     gpus = timeline.trace.gpus
     names = {
-        device.number: {str(gpus["ordinal"][device.number]), gpus["id"][device.number]}
-        for device in timeline.devices
+        device.number: device.ordinals | {gpus["id"][device.number]} for device in timeline.devices
     }
     for name in wanted:
         if not any(name.removeprefix("GPU-") in known for known in names.values()):
@@ -185,7 +201,8 @@ def _chosen(timeline: Timeline, wanted: Sequence[str]) -> list[DeviceTimeline]:
     return [device for device in timeline.devices if names[device.number] & asked]
 
 
-def _check_window(overlaps: Sequence[DeviceOverlap], window: str | None) -> None:
+def _recorded(overlaps: Sequence[DeviceOverlap], window: str | None) -> list[DeviceOverlap]:
+    """Leave out devices that were not recorded in the window; fail if nothing happened in it."""
     if window and all(overlap.is_empty for overlap in overlaps):
         start = min(o.device.recorded[0] for o in overlaps)
         end = max(o.device.recorded[1] for o in overlaps)
@@ -193,28 +210,38 @@ def _check_window(overlaps: Sequence[DeviceOverlap], window: str | None) -> None
             f"Window {window} holds no GPU activity; the trace was recorded from"
             f" {moment(start)} to {moment(end)}."
         )
+    return [o for o in overlaps if o.window[0] < o.window[1] or not o.is_empty]
 
 
 # --- Several ranks ---
 
 
 def _all_analyzed(
-    paths: Sequence[Path], options: Options, progress: Progress | None
+    paths: Sequence[Path], options: Options, processes: int, progress: Progress | None
 ) -> list[Report | OffloadError]:
-    """Analyse each trace in a process of its own; what fails is returned as its error."""
-    workers = min(len(paths), os.cpu_count() or 1)
+    """Analyse each trace; what fails is returned as its error."""
     results: list[Report | OffloadError] = []
-    try:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            for result in pool.map(_attempt, paths, [options] * len(paths)):
+    with ExitStack() as stack:
+        arrive: Iterable[Report | OffloadError] = map(_attempt, paths, repeat(options))
+        if processes > 1:
+            workers = ProcessPoolExecutor(
+                min(len(paths), processes),
+                mp_context=get_context("spawn"),
+                # An interrupt ends them without a word; the parent speaks for all.
+                initializer=signal.signal,
+                initargs=(signal.SIGINT, signal.SIG_DFL),
+            )
+            arrive = stack.enter_context(workers).map(_attempt, paths, repeat(options))
+        try:
+            for result in arrive:
                 results.append(result)
                 if progress:
                     progress(len(results), len(paths))
-    except BrokenProcessPool as error:
-        raise TraceError(
-            "A process that analysed a rank was ended, perhaps for want of memory; analyse fewer"
-            " traces at once."
-        ) from error
+        except BrokenProcessPool as error:
+            raise OffloadError(
+                "A process that analysed a rank was ended, perhaps for want of memory, or because"
+                " the script does not guard its main module; analyse fewer traces at once."
+            ) from error
     return results
 
 
@@ -228,14 +255,22 @@ def _attempt(path: Path, options: Options) -> Report | OffloadError:
 # --- Files ---
 
 
-def render(report: Report, format: str) -> str:
-    """Render a report as ``html``, ``md`` or ``json``."""
-    renderer = import_module(f"nsysoffload.report.{_RENDERERS[format]}")
+def render(report: Report, suffix: str) -> str:
+    """Render a report in one of `FORMATS`.
+
+    Raises
+    ------
+    UsageError
+        If there is no such format.
+    """
+    if suffix not in _RENDERERS:
+        raise UsageError(f"Format '{suffix}' is not known; choose from {', '.join(FORMATS)}.")
+    renderer = import_module(f"nsysoffload.report.{_RENDERERS[suffix]}")
     return str(renderer.render(report))
 
 
 def write(
-    report: Report, directory: str | os.PathLike[str], formats: Sequence[str] = FORMATS
+    report: Report, directory: str | os.PathLike[str], formats: str | Sequence[str] = FORMATS
 ) -> list[Path]:
     """Write ``report.html``, ``report.md`` and ``report.json``; old ones stay until all are whole.
 
@@ -245,7 +280,7 @@ def write(
         What to write.
     directory : path
         Folder for the files, made if it is not there.
-    formats : sequence of str
+    formats : str or sequence of str
         Which of `FORMATS` to write.
 
     Returns
@@ -260,5 +295,6 @@ def write(
     """
     from nsysoffload.report.write import write as write_files
 
-    files = {f"report.{format}": render(report, format) for format in formats}
+    suffixes = [formats] if isinstance(formats, str) else formats
+    files = {f"report.{suffix}": render(report, suffix) for suffix in suffixes}
     return write_files(files, Path(directory))

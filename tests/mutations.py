@@ -245,9 +245,9 @@ def strange_rowids(db: sqlite3.Connection, chance: Random) -> None:
 
 
 def many_tables(db: sqlite3.Connection, chance: Random) -> None:
-    columns = ", ".join(f"c{n}" for n in range(chance.choice((1, 300))))
+    columns = ", ".join(f"c{n}" for n in range(chance.choice((1, 100))))
     db.execute("BEGIN")
-    for number in range(chance.choice((10, 100))):
+    for number in range(chance.choice((10, 50))):
         db.execute(f"CREATE TABLE t{number} ({columns})")
     db.execute("COMMIT")
 

@@ -414,7 +414,9 @@ def test_ranks_of_which_none_can_be_used_end_in_one_sentence(traces: Path, out: 
 # --- Usage ---
 
 
-@pytest.mark.parametrize("arguments", [(), ("run.sqlite", "--bogus"), ("a", "--format", "pdf")])
+@pytest.mark.parametrize(
+    "arguments", [(), ("run.sqlite", "--bogus"), ("a", "--format", "pdf"), ("a", "--link", "isdn")]
+)
 def test_a_wrong_command_line_shows_the_usage(arguments: tuple[str, ...]):
     result = analyze(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
@@ -424,7 +426,7 @@ def test_a_wrong_command_line_shows_the_usage(arguments: tuple[str, ...]):
 
 @pytest.mark.parametrize(
     "option",
-    [("--window", "2s..1s"), ("--device", "7"), ("--link", "isdn"), ("--collective", "(")],
+    [("--window", "2s..1s"), ("--device", "7"), ("--collective", "(")],
     ids=lambda option: option[0],
 )
 def test_an_option_that_does_not_fit_ends_in_a_sentence(

@@ -512,3 +512,72 @@ def test_nothing_private_of_the_export_gets_into_a_report(tmp_path):
         assert "xyz123" not in text
         assert "node17" not in text
         assert str(tmp_path) not in text
+
+
+# --- Several devices ---
+
+
+def test_bandwidth_over_devices_is_their_bytes_over_their_time(analyzed):
+    trace = TraceBuilder(unit="ns")
+    trace.copy("h2d", (10, 20), size_bytes=100, stream=20)
+    trace.copy("h2d", (30, 30), size_bytes=900, stream=20)
+    trace.copy("h2d", (10, 20), size_bytes=500, stream=20, device=1)
+    trace.copy("h2d", (50, 80), size_bytes=0, stream=20, device=1)
+    report = analyzed(trace)
+    assert [device.trace.h2d.gbps for device in report.devices] == [10.0, 12.5]
+    assert report.total.h2d.gbps == 600 / 50
+    assert [(s.copies, s.bytes, s.sum_ns, s.gbps) for s in report.total.h2d.sizes] == [
+        (4, 1500, 50, 600 / 50)
+    ]
+
+
+def test_a_device_that_was_not_recorded_in_the_window_is_left_out(tmp_path):
+    trace = TraceBuilder().kernel((1, 100), "a").kernel((200, 300), "b", device=1)
+    path = trace.write(tmp_path / "trace.sqlite")
+    report = nsysoffload.analyze(path, window="0..100ms")
+    assert [device.ordinal for device in report.devices] == [0]
+    assert (report.window.start_ns, report.window.end_ns) == (1 * MS, 100 * MS)
+
+
+def test_a_shared_gpu_is_found_by_each_number_that_processes_use_for_it(analyzed):
+    uuid = "1825e7cc-6d1b-a3ac-d9bf-66534f906620"
+    trace = TraceBuilder().gpu("NVIDIA H200", uuid, pid=100, device=2)
+    trace.gpu("NVIDIA H200", uuid, pid=200, device=1)
+    trace.kernel((0, 10), "a", pid=100, device=2).kernel((50, 60), "b", pid=200, device=1)
+    for number in ("1", "2", uuid, f"GPU-{uuid}"):
+        device = only(analyzed(trace, device=number))
+        assert (device.ordinal, device.pid) == (2, 100)
+
+
+def test_a_copy_without_length_does_not_keep_another_from_being_lone(analyzed):
+    trace = TraceBuilder().copy("h2d", (10, 20), size_bytes=1 << 28, stream=20)
+    trace.copy("h2d", (15, 15), size_bytes=0, stream=21)
+    assert only(analyzed(trace)).trace.h2d.lone_gbps == (1 << 28) / 10**7
+
+
+def test_graph_rows_that_are_not_believed_are_not_counted_as_graphs(tmp_path):
+    path = TraceBuilder().kernel((1, 2), "a").graph((5, 6)).write(tmp_path / "graph.sqlite")
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE CUPTI_ACTIVITY_KIND_GRAPH_TRACE SET end = 1")
+    database.close()
+    assert "graphs_traced_whole" not in codes(nsysoffload.analyze(path))
+
+
+# --- Corrections by the user ---
+
+
+def test_a_pattern_that_matches_no_kernel_is_named(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "gemm").copy("h2d", (5, 15), stream=20)
+    report = analyzed(trace, collective="zzz", not_compute="gemm")
+    assert codes(report).count("pattern_matches_nothing") == 1
+    assert "no_compute" in codes(report)
+    assert only(report).trace.h2d.overlap == 0.0
+
+
+def test_options_may_be_given_as_python_values(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "gemm").copy("h2d", (5, 15), stream=20)
+    report = analyzed(trace, device=0, window=(0, 10 * MS))
+    assert only(report).trace.h2d.overlap == 1.0
+    assert report.window.source == "requested"
+    with pytest.raises(UsageError, match="Format 'pdf' is not known"):
+        nsysoffload.write(report, "nowhere", "pdf")

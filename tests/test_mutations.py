@@ -14,7 +14,7 @@ from tests.mutations import FAMILIES, relaxed
 TIMES_AS_MANY = int(os.environ.get("NSYSOFFLOAD_MUTATIONS", "1"))
 """For a long run: how many times as many mutations to try, with other seeds."""
 
-MUTATIONS = {"tables": 100, "cells": 200, "schema": 150, "bytes": 250}
+MUTATIONS = {"tables": 100, "cells": 200, "schema": 120, "bytes": 200}
 MUTATIONS_OF_REAL_TRACES = 20  # of each family
 
 

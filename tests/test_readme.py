@@ -58,7 +58,7 @@ def test_a_command_of_the_readme_works(command, workplace):
 def test_the_python_of_the_readme_works(workplace, capsys):
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec(code, {})
-    assert "33.3 % of 300 ms" in capsys.readouterr().out
+    assert "33.3 % of 300 ms of transfer time" in capsys.readouterr().out
     assert sorted(path.name for path in (workplace / "reports" / "step").iterdir()) == [
         "report.html",
         "report.json",

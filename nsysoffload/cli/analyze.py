@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsysoffload.cli.options import debug_option, warn
+from nsysoffload.hardware import LINKS
 
 if TYPE_CHECKING:
     from nsysoffload.report.model import Report
@@ -21,7 +22,7 @@ _LONG_READ_BYTES = 50_000_000  # below it a read is over before a bar could be r
 
 
 def _formats(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+    names = tuple(dict.fromkeys(name for name in value.lower().replace(",", " ").split()))
     unknown = [name for name in names if name not in _FORMATS]
     if unknown or not names:
         known = ", ".join(_FORMATS)
@@ -29,7 +30,7 @@ def _formats(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
     return names
 
 
-@click.command()
+@click.command(short_help="Measure a trace, or one per rank, and write the report.")
 @click.argument(
     "traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path)
 )
@@ -48,12 +49,21 @@ def _formats(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
     help="Formats to write, separated by commas.",
 )
 @click.option(
-    "--window", metavar="A..B", help="Analyse this part of the trace's clock, such as 1.5s..2s."
+    "--window",
+    metavar="A..B",
+    help="Analyse this part of the trace's clock, such as 1.5s..2s; ns, us, ms or s, none is s.",
 )
 @click.option(
-    "--device", multiple=True, metavar="ID", help="Analyse this device: ordinal, uuid or id."
+    "--device",
+    multiple=True,
+    metavar="ID",
+    help="Analyse this device: ordinal, uuid or id. May be given several times.",
 )
-@click.option("--link", metavar="NAME", help="Judge bandwidth by this link, such as pcie5x16.")
+@click.option(
+    "--link",
+    type=click.Choice(list(LINKS)),
+    help="Judge bandwidth by this link; by default it follows from the GPU's name.",
+)
 @click.option("--collective", metavar="REGEX", help="Count these kernels as collectives as well.")
 @click.option("--not-compute", metavar="REGEX", help="Do not count these kernels as compute.")
 @debug_option
@@ -69,8 +79,9 @@ def analyze(
 ) -> None:
     """Measure how far transfers hide behind compute, and write the report.
 
-    TRACE is an SQLite export of Nsight Systems, a .nsys-rep report (needs nsys) or a run folder.
-    Several traces, one per rank, give one report with the slowest in detail.
+    TRACE is an SQLite export of Nsight Systems, a .nsys-rep report (needs nsys) or a folder with a
+    trace.sqlite. Several traces, one per rank, give one report: a table of all, and details of the
+    slowest, which is the one with the longest window.
 
     \b
     Example:
@@ -79,6 +90,8 @@ def analyze(
     """
     if output == "-" and len(formats) > 1:
         raise click.UsageError("'-o -' prints one format; name it, for example with --format json.")
+    if output and Path(output).suffix in {f".{name}" for name in _FORMATS}:
+        raise click.UsageError(f"'-o {output}' would be a folder; name the folder for the report.")
     # Arrays live too short here for huge pages, whose zeroing took a tenth of the whole command.
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     import nsysoffload
@@ -91,6 +104,7 @@ def analyze(
             link=link,
             collective=collective,
             not_compute=not_compute,
+            processes=os.cpu_count() or 1,
             progress=progress,
         )
     if output == "-":

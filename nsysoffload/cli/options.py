@@ -1,5 +1,6 @@
 """How commands behave: one group that turns errors into a sentence, and options they share."""
 
+import os
 import sys
 from typing import Any
 
@@ -23,7 +24,7 @@ class Group(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
-            click.echo("Interrupted; nothing was written.", err=True)
+            click.echo("Interrupted.", err=True)
             ctx.exit(130)
         except Exception as error:
             if ctx.meta.get(_DEBUG):
@@ -37,6 +38,8 @@ def _sentence(error: Exception) -> str:
         return str(error)
     if isinstance(error, MemoryError):
         return "The machine ran out of memory; analyse fewer traces at once."
+    if isinstance(error, OSError):
+        return f"The system refused ({error.strerror or error}); mend that and run it again."
     return (
         f"Something unforeseen happened ({type(error).__name__}: {str(error)[:200]}); run it again"
         " with --debug and report what it prints."
@@ -59,5 +62,6 @@ debug_option = click.option(
 
 def warn(code: str, message: str) -> None:
     """Print a warning to stderr."""
-    label = click.style("Warning", fg="yellow", bold=True) if sys.stderr.isatty() else "Warning"
+    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    label = click.style("Warning", fg="yellow", bold=True) if colour else "Warning"
     click.echo(f"{label} [{code}]: {message}", err=True)

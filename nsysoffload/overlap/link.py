@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nsysoffload.timeline.intervals import Intervals, covered_ns, grouped_length_ns
 
-__all__ = ["SIZE_CLASSES", "SizeClassTotals", "burst_gbps", "lone", "row_gbps", "size_classes"]
+__all__ = ["SIZE_CLASSES", "SizeClass", "burst_gbps", "lone", "row_gbps", "size_classes"]
 
 SIZE_CLASSES = tuple(1024 * 4**power for power in range(11))
 """Upper ends in bytes: 1 KiB, 4 KiB, ... 1 GiB; larger copies form one more class."""
@@ -68,7 +68,8 @@ def lone(spans: Intervals, transfers: Intervals, busy: Intervals) -> NDArray[np.
     spans : int64 array, shape (n, 2)
         The copies in question.
     transfers : int64 array, shape (m, 2)
-        All copies of the device, both directions, sorted by start; `spans` are among them.
+        All copies of the device that have a length, both directions, sorted by start; those of
+        `spans` with a length are among them.
     busy : int64 array, shape (k, 2)
         Union of everything else the device did.
     """
@@ -79,12 +80,17 @@ def lone(spans: Intervals, transfers: Intervals, busy: Intervals) -> NDArray[np.
 
 
 @dataclass(frozen=True)
-class SizeClassTotals:
-    """Copies above the class below and up to ``upto_bytes`` (None: no upper end)."""
+class SizeClass:
+    """Copies larger than the class below and up to ``upto_bytes`` (``None``: no upper end).
+
+    ``gbps`` is bytes over ``sum_ns``, the sum of the copies' durations, ``best_gbps`` the fastest
+    copy; copies without a length are in neither.
+    """
 
     upto_bytes: int | None
     copies: int
     bytes: int
+    sum_ns: int
     busy_ns: int
     gbps: float | None
     best_gbps: float | None
@@ -92,7 +98,7 @@ class SizeClassTotals:
 
 def size_classes(
     start_ns: NDArray[np.int64], end_ns: NDArray[np.int64], size_bytes: NDArray[np.int64]
-) -> list[SizeClassTotals]:
+) -> list[SizeClass]:
     """Total the copies of one direction, sorted by start, per size class that occurs."""
     code = np.searchsorted(np.array(SIZE_CLASSES), size_bytes, side="left")
     busy = grouped_length_ns(start_ns, end_ns, code, len(SIZE_CLASSES) + 1)
@@ -103,10 +109,11 @@ def size_classes(
         size, length = size_bytes[mine], duration[mine]
         timed = length > 0
         totals.append(
-            SizeClassTotals(
+            SizeClass(
                 upto_bytes=SIZE_CLASSES[number] if number < len(SIZE_CLASSES) else None,
                 copies=int(mine.sum()),
                 bytes=int(size.sum()),
+                sum_ns=int(length.sum()),
                 busy_ns=int(busy[number]),
                 gbps=row_gbps(size, length),
                 best_gbps=float((size[timed] / length[timed]).max()) if timed.any() else None,

@@ -14,12 +14,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nsysoffload.overlap.link import (
-    SizeClassTotals,
+    SizeClass,
     burst_gbps,
     lone,
     row_gbps,
     size_classes,
 )
+from nsysoffload.overlap.window import clamped, cut
 from nsysoffload.timeline.intervals import (
     Intervals,
     clip,
@@ -36,8 +37,7 @@ from nsysoffload.trace.tables import UNSET
 
 __all__ = ["Cover", "DeviceOverlap", "DirectionOverlap", "measure"]
 
-MIN_LONE_BYTES = 1 << 20  # smaller copies show latency, not bandwidth
-MIN_LINK_BYTES = 16 << 20  # copies that fill a link, by which it may be judged
+MIN_LONE_BYTES = 16 << 20  # smaller copies show latency, and say little of the link
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,7 @@ class Cover:
 
 @dataclass(frozen=True)
 class DirectionOverlap:
-    """Transfers of one direction; fields as in `nsysoffload.report.model.Direction`.
-
-    ``link_gbps`` is the fastest lone pinned copy of at least 16 MiB.
-    """
+    """Transfers of one direction; fields as in `nsysoffload.report.model.Direction`."""
 
     cover: Cover
     copies: int
@@ -67,8 +64,7 @@ class DirectionOverlap:
     gbps: float | None
     burst_gbps: float | None
     lone_gbps: float | None
-    link_gbps: float | None
-    sizes: tuple[SizeClassTotals, ...]
+    sizes: tuple[SizeClass, ...]
 
 
 @dataclass(frozen=True)
@@ -115,9 +111,9 @@ def measure(device: DeviceTimeline, window: tuple[int, int] | None = None) -> De
         Start and end on the trace's clock; clamped to what was recorded on the device. Rows that
         cross an edge are cut there, their bytes in proportion.
     """
-    start, end = _clamped(device.recorded, window)
-    kernels = _cut(device.kernels, start, end, window)
-    transfers = _cut(device.transfers, start, end, window)
+    start, end = clamped(device.recorded, window)
+    kernels = cut(device.kernels, start, end, window)
+    transfers = cut(device.transfers, start, end, window)
     of_kind = {kind: _spans(kernels, "kind", kind) for kind in ("compute", "collective")}
     compute, collective = (union(spans) for spans in of_kind.values())
     other, graphs = (union(clip(spans, start, end)) for spans in (device.other, device.graphs))
@@ -130,14 +126,14 @@ def measure(device: DeviceTimeline, window: tuple[int, int] | None = None) -> De
         name: _direction(
             transfers[(transfers["direction"] == name).to_numpy()],
             _cover(moving[name], compute, collective, graphs, unknown),
-            _pairs(transfers),
+            _pairs(transfers[(transfers["end_ns"] > transfers["start_ns"]).to_numpy()]),
             beside,
             kernels["start_ns"].to_numpy(),
         )
         for name in DIRECTIONS
     }
     everything = union(beside, *moving.values())
-    migrations = _cut(device.migrations, start, end, window)
+    migrations = cut(device.migrations, start, end, window)
     return DeviceOverlap(
         device=device,
         window=(start, end),
@@ -154,45 +150,6 @@ def measure(device: DeviceTimeline, window: tuple[int, int] | None = None) -> De
         concurrent_ns=length_ns(intersection(moving["h2d"], moving["d2h"])),
         migrations={name: _moved(migrations, name) for name in DIRECTIONS},
     )
-
-
-# --- Windows ---
-
-
-def _clamped(recorded: tuple[int, int], window: tuple[int, int] | None) -> tuple[int, int]:
-    start, end = recorded
-    if window is None:
-        return start, end
-    start = min(max(start, window[0]), end)
-    return start, max(start, min(end, window[1]))
-
-
-def _cut(rows: pd.DataFrame, start: int, end: int, window: tuple[int, int] | None) -> pd.DataFrame:
-    """Rows in the window, cut at its edges; a row without length belongs where it starts."""
-    if window is None:
-        return rows
-    begins, ends = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
-    point = (begins == ends) & (begins >= window[0]) & (begins < window[1])
-    rows = rows[((begins < end) & (ends > start) & (begins < ends)) | point]
-    begins, ends = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
-    cut = {"start_ns": np.clip(begins, start, end), "end_ns": np.clip(ends, start, end)}
-    if "size_bytes" in rows:
-        size = rows["size_bytes"].to_numpy().copy()
-        for row in np.flatnonzero((begins < start) | (ends > end)):
-            size[row] = _share(int(size[row]), int(begins[row]), int(ends[row]), start, end)
-        cut["size_bytes"] = size
-    return rows.assign(**cut)
-
-
-def _share(size: int, begin: int, end: int, first: int, last: int) -> int:
-    """Bytes moved in ``[first, last)``; shares of adjoining windows add up exactly."""
-    if size == UNSET or begin == end:
-        return size
-
-    def moved(time: int) -> int:
-        return size * (min(max(time, begin), end) - begin) // (end - begin)
-
-    return moved(last) - moved(first)
 
 
 # --- Measures ---
@@ -254,7 +211,6 @@ def _direction(
         gbps=row_gbps(size, duration) if sized else None,
         burst_gbps=burst_gbps(start, end, size, kernel_start_ns) if sized else None,
         lone_gbps=_best(size, duration, alone & (size >= MIN_LONE_BYTES)),
-        link_gbps=_best(size, duration, alone & (size >= MIN_LINK_BYTES)),
         sizes=tuple(size_classes(start, end, size)) if sized else (),
     )
 

@@ -72,7 +72,7 @@ def compose(
     trace = timeline.trace.source
     return Report(
         tool=Tool("nsysoffload", version("nsysoffload"), dict(options)),
-        verdict=verdict(total, len(timeline.devices)),
+        verdict=verdict(total, len(timeline.devices), _windows_ns(devices)),
         trace=TraceInfo(
             file=trace.path.name,
             kind=trace.kind,
@@ -82,7 +82,7 @@ def compose(
             warnings=warnings_of(timeline, overlaps, window),
         ),
         window=Window(
-            source="--window" if window else "recorded",
+            source="requested" if window else "recorded",
             start_ns=min(o.window[0] for o in overlaps),
             end_ns=max(o.window[1] for o in overlaps),
         ),
@@ -122,8 +122,8 @@ def _link(link: HostLink, overlap: DeviceOverlap) -> Link:
         peak_gbps=link.peak_gbps,
         h2d_gbps=(link.h2d.low_gbps, link.h2d.high_gbps),
         d2h_gbps=(link.d2h.low_gbps, link.d2h.high_gbps),
-        h2d_verdict=_judged(overlap.directions["h2d"].link_gbps, link.h2d),
-        d2h_verdict=_judged(overlap.directions["d2h"].link_gbps, link.d2h),
+        h2d_verdict=_judged(overlap.directions["h2d"].lone_gbps, link.h2d),
+        d2h_verdict=_judged(overlap.directions["d2h"].lone_gbps, link.d2h),
         source=f"H2D: {link.h2d.source}. D2H: {link.d2h.source}. Peak: {link.source}.",
     )
 
@@ -164,11 +164,15 @@ def _direction(measured: DirectionOverlap) -> Direction:
         gbps=measured.gbps,
         burst_gbps=measured.burst_gbps,
         lone_gbps=measured.lone_gbps,
-        sizes=tuple(SizeClass(**vars(size)) for size in measured.sizes),
+        sizes=measured.sizes,
     )
 
 
 # --- All devices ---
+
+
+def _windows_ns(devices: Sequence[Device]) -> int:
+    return sum(device.trace.window_ns for device in devices)
 
 
 def _total(devices: Sequence[Device]) -> Total:
@@ -208,14 +212,13 @@ def _added(parts: Sequence[Direction]) -> Direction:
         return parts[0]
     sizes = [part.bytes for part in parts]
     known = None if None in sizes else sum(size for size in sizes if size is not None)
-    sum_ns = sum(part.sum_ns for part in parts)
     lone = [part.lone_gbps for part in parts if part.lone_gbps is not None]
     return Direction(
         copies=sum(part.copies for part in parts),
         bytes=known,
-        sum_ns=sum_ns,
+        sum_ns=sum(part.sum_ns for part in parts),
         **_covers(parts),
-        gbps=known / sum_ns if known and sum_ns else None,
+        gbps=_mean_gbps(parts),
         burst_gbps=None,
         lone_gbps=max(lone, default=None),
         sizes=_added_sizes(parts),
@@ -233,16 +236,22 @@ def _added_sizes(parts: Sequence[Direction]) -> tuple[SizeClass, ...]:
 
 def _added_size(end: int | None, classes: Sequence[SizeClass]) -> SizeClass:
     best = [size.best_gbps for size in classes if size.best_gbps is not None]
-    timed = [(size.bytes, size.bytes / size.gbps) for size in classes if size.gbps]
-    moved, spent = (sum(column) for column in zip(*timed, strict=True)) if timed else (0, 0)
     return SizeClass(
         upto_bytes=end,
         copies=sum(size.copies for size in classes),
         bytes=sum(size.bytes for size in classes),
+        sum_ns=sum(size.sum_ns for size in classes),
         busy_ns=sum(size.busy_ns for size in classes),
-        gbps=moved / spent if spent else None,
+        gbps=_mean_gbps(classes),
         best_gbps=max(best, default=None),
     )
+
+
+def _mean_gbps(parts: Sequence[Direction | SizeClass]) -> float | None:
+    """Bytes over time of all parts, which is their bandwidth weighted by time."""
+    timed = [(part.gbps, part.sum_ns) for part in parts if part.gbps is not None]
+    sum_ns = sum(time for _, time in timed)
+    return sum(gbps * time for gbps, time in timed) / sum_ns if sum_ns else None
 
 
 # --- Rows that stand for themselves ---

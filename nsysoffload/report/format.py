@@ -120,11 +120,11 @@ def span(gbps: tuple[float, float]) -> str:
 
     Examples
     --------
-    >>> span((370.0, 420.5))
-    '370–420.5 GB/s'
+    >>> span((370.0, 420.5)), span((11.95, 13.2))
+    ('370–420 GB/s', '11.9–13.2 GB/s')
     """
-    low, high = gbps
-    return f"{low:g}–{high:g} GB/s"
+    low, high = (f"{end:.3g}" for end in gbps)
+    return f"{low}–{high} GB/s"
 
 
 def count(number: int) -> str:
@@ -208,6 +208,8 @@ def labels(devices: Sequence[Device]) -> dict[str, str]:
 
 def command(report: Report) -> str:
     """Command line that makes this report again, from the folder that holds the traces."""
+    if report.trace.recorder == "example":
+        return "nsysoffload demo"
     files = [rank.file for rank in report.ranks or ()] or [report.trace.file]
     words = ["nsysoffload", "analyze", *files]
     for name, value in report.tool.options.items():

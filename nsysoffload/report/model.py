@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nsysoffload.overlap.link import SizeClass
 from nsysoffload.report.lanes import Lane
 
 __all__ = [
@@ -89,21 +90,6 @@ class Window:
 
 
 @dataclass(frozen=True)
-class SizeClass:
-    """Copies larger than the class below and up to ``upto_bytes`` (``None``: no upper end).
-
-    ``gbps`` is bytes over the sum of the copies' durations, ``best_gbps`` the fastest copy.
-    """
-
-    upto_bytes: int | None
-    copies: int
-    bytes: int
-    busy_ns: int
-    gbps: float | None
-    best_gbps: float | None
-
-
-@dataclass(frozen=True)
 class Direction:
     """Transfers of one direction on one device: ``hidden_ns + exposed_ns == busy_ns``.
 
@@ -111,7 +97,7 @@ class Direction:
     ``hidden_by_collectives_ns`` and ``undetermined_ns`` (under a CUDA graph traced as a whole) are
     parts of ``exposed_ns``. ``gbps`` is bytes over ``sum_ns``, ``burst_gbps`` bytes over the time
     from the first to the last copy of each run without a kernel start in it, ``lone_gbps`` the
-    fastest pinned copy of at least 1 MiB that ran with nothing beside it.
+    fastest pinned copy of at least 16 MiB that ran with nothing beside it.
     """
 
     copies: int
@@ -176,8 +162,8 @@ class Link:
     """The host link of a device: its peak, and what others measured, per direction.
 
     ``h2d_gbps`` and ``d2h_gbps`` are ``(low, high)``. ``h2d_verdict`` and ``d2h_verdict`` place
-    the fastest lone pinned copy against that range: ``within``, ``above``, ``below``, or ``None``
-    where the trace has no such copy.
+    ``lone_gbps`` against that range: ``below`` three quarters of its low end, ``above`` its high
+    end, ``within`` between, or ``None`` where the trace has no such copy.
     """
 
     name: str

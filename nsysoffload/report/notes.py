@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+import pandas as pd
+
 from nsysoffload.hardware import gpu_named
 from nsysoffload.overlap.transfers import DeviceOverlap
 from nsysoffload.report.model import Warning_
@@ -28,7 +30,6 @@ def warnings_of(
     return tuple(
         [
             *said,
-            *_graphs(trace),
             *_missing_rows(trace),
             *_direct_access(trace, overlaps),
             *_unknown_copies(trace),
@@ -36,17 +37,6 @@ def warnings_of(
             *_clamped(overlaps, window),
         ]
     )
-
-
-def _graphs(trace: Trace) -> list[Warning_]:
-    spans = len(trace.graph_spans)
-    if not spans:
-        return []
-    message = (
-        f"{spans:,} CUDA graph launches were traced as a whole: the kernels and copies inside are"
-        " not in this trace; record with --cuda-graph-trace=node."
-    )
-    return [Warning_("graphs_traced_whole", message)]
 
 
 def _missing_rows(trace: Trace) -> list[Warning_]:
@@ -104,16 +94,25 @@ def _unknown_copies(trace: Trace) -> list[Warning_]:
 def _devices(timeline: Timeline) -> list[Warning_]:
     notes = []
     for device in timeline.devices:
-        gpu = timeline.trace.gpus.iloc[device.number]
+        label = _label(timeline.trace.gpus, device.number)
         if device.doubt:
-            notes.append(Warning_("doubtful_clocks", f"Device {gpu['id']}: {device.doubt}."))
-        if gpu["copy_engines"] == 1 and len(set(device.transfers["direction"])) > 1:
+            notes.append(Warning_("doubtful_clocks", f"{label}: {device.doubt}."))
+        if not device.kernels.empty and not (device.kernels["kind"] == "compute").any():
+            message = f"{label}: no kernel counts as compute, so nothing can be hidden."
+            notes.append(Warning_("no_compute", message))
+        engines = timeline.trace.gpus["copy_engines"][device.number]
+        if engines == 1 and len(set(device.transfers["direction"])) > 1:
             message = (
-                f"Device {gpu['id']} has one copy engine: its two directions cannot run at the"
-                " same time."
+                f"{label} has one copy engine: its two directions cannot run at the same time."
             )
             notes.append(Warning_("one_copy_engine", message))
     return notes
+
+
+def _label(gpus: pd.DataFrame, number: int) -> str:
+    ordinal = gpus["ordinal"][number]
+    shared = (gpus["ordinal"] == ordinal).sum() > 1
+    return f"GPU {ordinal} (pid {gpus['pid'][number]})" if shared else f"GPU {ordinal}"
 
 
 def _clamped(overlaps: Sequence[DeviceOverlap], window: tuple[int, int] | None) -> list[Warning_]:

@@ -13,6 +13,8 @@ __all__ = ["ranked"]
 def ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> Report:
     """Detail the slowest rank, list all, and carry the other ranks' warnings along.
 
+    The slowest has the longest window, of several the one with the most exposed time.
+
     Parameters
     ----------
     paths : sequence of Path
@@ -27,15 +29,15 @@ def ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> R
     """
     labels = _labels(paths)
     reports = [(n, r) for n, r in zip(labels, results, strict=True) if isinstance(r, Report)]
-    errors = [error for error in results if isinstance(error, OffloadError)]
+    errors = [(n, e) for n, e in zip(labels, results, strict=True) if isinstance(e, OffloadError)]
     if not reports:
-        raise errors[0]
-    reports.sort(key=lambda item: (-_length_ns(item[1]), item[0]))
+        raise errors[0][1]
+    reports.sort(key=lambda item: (-_length_ns(item[1]), -item[1].total.both.exposed_ns))
     slowest = reports[0][1]
     warnings = (
         *slowest.trace.warnings,
         *_others(reports[1:]),
-        *(Warning_("trace_unusable", str(error)) for error in errors),
+        *(Warning_("trace_unusable", _naming(label, error)) for label, error in errors),
     )
     return replace(
         slowest,
@@ -44,12 +46,19 @@ def ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> R
     )
 
 
+def _naming(label: str, error: OffloadError) -> str:
+    message = str(error)
+    return message if label.rpartition("/")[2] in message else f"{label}: {message}"
+
+
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Return base names, with the folder's base name where they are alike."""
+    """Return base names; where they are alike with the folder's, then with a number."""
     names = [path.name for path in paths]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{path.resolve().parent.name}/{path.name}" for path in paths]
+    if len(set(names)) < len(names):
+        names = [f"{path.resolve().parent.name}/{path.name}" for path in paths]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
+    return names
 
 
 def _length_ns(report: Report) -> int:

@@ -9,7 +9,7 @@ HIDDEN_FROM = 0.95
 EXPOSED_BELOW = 0.05
 
 
-def verdict(total: Total, devices: int) -> Verdict:
+def verdict(total: Total, devices: int, windows_ns: int) -> Verdict:
     """Say how much of the transfers runs behind compute.
 
     Parameters
@@ -18,18 +18,15 @@ def verdict(total: Total, devices: int) -> Verdict:
         Figures over the chosen devices.
     devices : int
         Devices in the trace, of which these may be a part.
+    windows_ns : int
+        Lengths of the chosen devices' windows, added.
     """
     both = total.both
-    chosen = f"{total.devices} of {devices}" if total.devices < devices else f"{devices}"
-    where = f" over {chosen} GPUs" if devices > 1 else ""
     if total.h2d.copies + total.d2h.copies == 0:
-        return Verdict(f"No transfers between host and GPU were recorded{where}.", "no_transfers")
+        return Verdict("No transfers between host and GPU were recorded.", "no_transfers")
+    busy = f"{duration(both.busy_ns)} of transfer time{_gpus(total.devices, devices)}"
     if both.overlap is None:
-        reason = both.overlap_null_reason
-        text = (
-            f"It cannot be told how much of {duration(both.busy_ns)} of transfers{where} is hidden:"
-            f" {reason}."
-        )
+        text = f"It cannot be told how much of {busy} is hidden: {both.overlap_null_reason}."
         return Verdict(text, "cannot_tell")
     if both.overlap >= HIDDEN_FROM:
         outcome, head = "hidden", "Transfers hide behind compute"
@@ -37,17 +34,23 @@ def verdict(total: Total, devices: int) -> Verdict:
         outcome, head = "exposed", "Transfers do not hide behind compute"
     else:
         outcome, head = "partly_hidden", "Transfers hide only partly behind compute"
-    text = (
-        f"{head}: {share(both.overlap)} of {duration(both.busy_ns)}{where} is hidden,"
-        f" {duration(both.exposed_ns)} is exposed{_directions(total)}."
-    )
+    text = f"{head}: {share(both.overlap)} of {busy} is hidden{_exposed(total, windows_ns)}."
     return Verdict(text, outcome)
 
 
-def _directions(total: Total) -> str:
-    """Say in which direction time is exposed; where both are at once the parts add up to more."""
-    h2d, d2h = total.h2d.exposed_ns, total.d2h.exposed_ns
-    if not h2d + d2h:
+def _gpus(chosen: int, devices: int) -> str:
+    if devices == 1:
         return ""
-    together = ", partly at once" if h2d + d2h > total.both.exposed_ns else ""
-    return f" (H2D {duration(h2d)}, D2H {duration(d2h)}{together})"
+    return f" on {chosen} of {devices} GPUs" if chosen < devices else f" on {devices} GPUs"
+
+
+def _exposed(total: Total, windows_ns: int) -> str:
+    """Say what is exposed, on which way; where both are at once the parts add up to more."""
+    exposed, h2d, d2h = (way.exposed_ns for way in (total.both, total.h2d, total.d2h))
+    if not exposed:
+        return ""
+    together = ", partly at once" if h2d + d2h > exposed else ""
+    return (
+        f", {duration(exposed)} is exposed, {share(exposed / windows_ns)} of the window"
+        f" (H2D {duration(h2d)}, D2H {duration(d2h)}{together})"
+    )

@@ -31,8 +31,8 @@ class DeviceTimeline:
     explicit host copies of table `COPIES` with ``direction`` (h2d, d2h) and ``host`` (pinned,
     pageable, unknown); ``migrations`` are unified-memory ones with ``direction``. ``other`` is the
     union of device copies, memsets and kernels that are explicit copies, ``graphs`` that of graphs
-    traced as a whole. ``recorded`` is from the first row to the last. ``doubt`` says why the clocks
-    are doubtful.
+    traced as a whole. ``recorded`` is from the first row to the last. ``ordinals`` are the device
+    numbers that processes used for it. ``doubt`` says why the clocks are doubtful.
     """
 
     number: int
@@ -42,6 +42,7 @@ class DeviceTimeline:
     other: Intervals
     graphs: Intervals
     recorded: tuple[int, int]
+    ordinals: frozenset[str]
     doubt: str | None
 
 
@@ -73,6 +74,8 @@ def build(
         {name: getattr(trace, name) for name in _GPU_TABLES}, trace.calls, index
     )
     warnings += coverage_warnings(trace.calls, index, list(rows.values()))
+    warnings += _unmatched(rows["kernels"], collective, not_compute)
+    warnings += _traced_whole(len(rows["graph_spans"]))
     rows["kernels"] = _with_kind(rows["kernels"], collective, not_compute)
     copies, doubts = believed_sizes(rows["copies"])
     rows["copies"] = _with_direction(copies)
@@ -97,6 +100,26 @@ def _with_kind(
     of_name = kinds(list(names.categories), collective, not_compute)
     codes = of_name[names.codes.to_numpy()] if len(of_name) else np.empty(0, dtype=np.int8)
     return kernels.assign(kind=pd.Categorical.from_codes(codes, categories=pd.Index(KINDS)))
+
+
+def _traced_whole(launches: int) -> list[TraceWarning]:
+    if not launches:
+        return []
+    message = (
+        f"CUDA graphs were traced as a whole, {launches:,} times: the kernels and copies inside are"
+        " not in this trace; record with --cuda-graph-trace=node."
+    )
+    return [TraceWarning("graphs_traced_whole", message)]
+
+
+def _unmatched(kernels: pd.DataFrame, *patterns: re.Pattern[str] | None) -> list[TraceWarning]:
+    """Name the patterns that match no kernel: most likely they are misspelt."""
+    names = kernels["name"].cat.categories
+    return [
+        TraceWarning("pattern_matches_nothing", f"'{pattern.pattern}' matches no kernel's name.")
+        for pattern in patterns
+        if pattern and not any(pattern.search(name) for name in names)
+    ]
 
 
 _H2D_KINDS = (CopyKind.HOST_TO_DEVICE, CopyKind.HOST_TO_ARRAY)
@@ -174,6 +197,7 @@ def _device(number: int, rows: dict[str, pd.DataFrame]) -> DeviceTimeline | None
             min(int(frame["start_ns"].min()) for frame in present),
             max(int(frame["end_ns"].max()) for frame in present),
         ),
+        ordinals=frozenset(str(n) for frame in present for n in frame["ordinal"].unique()),
         doubt=clocks.doubt([kernels, explicit, rows["memsets"]]),
     )
 

@@ -63,16 +63,14 @@ def assign_gpus(
     pairs = sorted({pair for name in _ACTIVITY if name in codes for pair in _pairs(codes[name][1])})
     cards, warnings = _cards_of(export, pairs)
     keys = {pair: card.uuid or card.bus or pair if card else pair for pair, card in cards.items()}
-    order = sorted(cards, key=lambda pair: (pair[1], pair[0] & _PID_BITS, pair))
-    numbers: dict[object, int] = {}
-    first: list[Pair] = []
-    for pair in order:
-        if keys[pair] not in numbers:
-            numbers[keys[pair]] = len(first)
-            first.append(pair)
-    if len(first) > _MOST_GPUS:
-        raise damaged(export.path, f"its rows name {len(first):,} GPUs")
-    device_of = {pair: numbers[keys[pair]] for pair in order}
+    users: dict[object, list[Pair]] = {}
+    for pair in sorted(cards, key=lambda pair: (pair[0] & _PID_BITS, pair)):
+        users.setdefault(keys[pair], []).append(pair)
+    if len(users) > _MOST_GPUS:
+        raise damaged(export.path, f"its rows name {len(users):,} GPUs")
+    first = sorted((pairs[0] for pairs in users.values()), key=lambda pair: (pair[1], pair[0]))
+    numbers = {keys[pair]: number for number, pair in enumerate(first)}
+    device_of = {pair: numbers[keys[pair]] for pair in cards}
     rows = _distinct(first, [_gpu(pair, cards[pair]) for pair in first])
     gpus = GPUS.conform(pd.DataFrame(rows, columns=GPUS.names, dtype=object))
     placed = {

@@ -108,7 +108,7 @@ GPUS = _table(
     "gpus",
     "one GPU that has rows, ordered by ordinal, then pid",
     ("id", "str", "", "uuid where known, else 'pid:ordinal'"),
-    ("ordinal", "int64", "", "deviceId of its rows, of the first process where several share it"),
+    ("ordinal", "int64", "", "deviceId of its rows, of the lowest pid where several share it"),
     ("pid", "int64", "", "operating-system id of that process; UNSET if the rows carry none"),
     ("name", "object", "", "product name or None"),
     ("uuid", "object", "", "GPU uuid or None"),
@@ -214,6 +214,7 @@ class Source:
 class Trace:
     """One trace: a frame per table of `TABLES`, the GPUs they ran on, and what is missing.
 
+    ``print(trace)`` lists the tables that have rows; `TABLES` says what their columns mean.
     ``absent`` names the tables that the export does not have, or has without rows, whether or not
     they were asked for.
     """
@@ -230,3 +231,9 @@ class Trace:
     events: pd.DataFrame = field(default_factory=EVENTS.empty)
     absent: frozenset[str] = frozenset()
     warnings: tuple[TraceWarning, ...] = ()
+
+    def __repr__(self) -> str:
+        """Show the number of rows of each table that has some."""
+        counts = {name: len(getattr(self, name)) for name in ("gpus", *TABLES)}
+        rows = ", ".join(f"{name}={count:,}" for name, count in counts.items() if count)
+        return f"Trace({self.source.path.name}: {rows})"

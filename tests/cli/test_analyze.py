@@ -31,7 +31,7 @@ def test_a_report_is_named_after_its_trace(run, tmp_path):
     assert result.stdout.splitlines()[-3:] == [
         f"reports/my run/report.{suffix}" for suffix in ("html", "md", "json")
     ]
-    assert "50.0 % of 20.0 ms is hidden" in result.stdout
+    assert "50.0 % of 20.0 ms of transfer time" in result.stdout
 
 
 def test_a_report_of_a_run_folder_is_named_after_the_folder(run, tmp_path):
@@ -67,7 +67,8 @@ def test_only_one_format_goes_to_stdout(run, tmp_path):
         (["--window", "5s..6s"], "holds no GPU activity"),
         (["--collective", "("], "is no regular expression"),
         (["--not-compute", "*"], "is no regular expression"),
-        (["--link", "usb"], "choose from gh200"),
+        (["--link", "usb"], "'usb' is not one of 'gh200'"),
+        (["-o", "report.html"], "would be a folder"),
         (["--device", "3"], "Device '3' is not in the trace; present: 0."),
         (["--format", "pdf"], "choose from html, md, json"),
     ],

@@ -70,11 +70,16 @@ def direction(
 def sizes(copies: int, size_bytes: int, busy_ns: int) -> tuple[SizeClass, ...]:
     """Half of the copies in a small class with little payload, the rest in the open one."""
     few = copies // 2
-    small = SizeClass(65536, few, size_bytes // 100, busy_ns // 10, 2.5, 3.25) if few else None
+    small = (
+        SizeClass(65536, few, size_bytes // 100, busy_ns // 10, busy_ns // 10, 2.5, 3.25)
+        if few
+        else None
+    )
     rest = SizeClass(
         None,
         copies - few,
         size_bytes - (size_bytes // 100 if few else 0),
+        busy_ns - (busy_ns // 10 if few else 0),
         busy_ns - (busy_ns // 10 if few else 0),
         24.5,
         25.875,
@@ -346,7 +351,7 @@ def hostile(length: int = 5_000) -> Report:
         tool=Tool("nsysoffload", "0.1.0", {"collective": text, odd: [text]}),
         verdict=Verdict(odd, "cannot_tell"),
         trace=TraceInfo(odd, "predicted", text, text, text, (Warning_("odd", odd),) * 3),
-        window=replace(first.window, source=odd),
+        window=replace(first.window, source="requested"),
         devices=(replace(gpu, trace=replace(gpu.trace, h2d=cannot)),),
         total=replace(first.total, h2d=cannot),
         worst_copies=tuple(replace(c, device=odd, host="unknown") for c in first.worst_copies),

@@ -9,13 +9,12 @@ import pytest
 
 from nsysoffload.report import model
 from nsysoffload.report.json import render, schema, to_dict
+from nsysoffload.report.lanes import Lane
 from tests.report.examples import EXAMPLES, KERNELS, one_device
 
 SCHEMA = schema()
 MODELS = [
-    value
-    for value in vars(model).values()
-    if dataclasses.is_dataclass(value) and value.__module__ == model.__name__
+    value for value in vars(model).values() if dataclasses.is_dataclass(value) and value is not Lane
 ]
 NAMES = {int: "integer", float: "number", str: "string", bool: "boolean", NoneType: "null"}
 UNITS = {"_ns": "nanoseconds", "bytes": "bytes", "gbps": "GB/s", "overlap": "from 0 to 1"}
