@@ -141,11 +141,17 @@ def _default_folder(traces: tuple[Path, ...]) -> Path:
     return Path("reports", f"{name}{more}")
 
 
+def _bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0  # the library says what is wrong with it
+
+
 @contextmanager
 def _progress(traces: tuple[Path, ...]) -> Iterator[Callable[[int, int], None] | None]:
     """Show a bar on stderr for long reads, if that is a terminal."""
-    size = sum(path.stat().st_size for path in traces if path.is_file())
-    if not sys.stderr.isatty() or (size < _LONG_READ_BYTES and len(traces) == 1):
+    if not sys.stderr.isatty() or (len(traces) == 1 and _bytes(traces[0]) < _LONG_READ_BYTES):
         yield None
         return
     from rich.console import Console

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from typing import Any
 
 import click
@@ -15,7 +16,7 @@ _DEBUG = "nsysoffload.debug"
 
 
 class Group(click.Group):
-    """A group whose commands fail with a sentence; ``--debug`` shows the traceback instead."""
+    """A group whose commands fail with a sentence; ``--debug`` shows the traceback as well."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -28,7 +29,7 @@ class Group(click.Group):
             ctx.exit(130)
         except Exception as error:
             if ctx.meta.get(_DEBUG):
-                raise
+                click.echo(traceback.format_exc(), err=True)
             click.echo(f"Error: {' '.join(_sentence(error).split())}", err=True)
             ctx.exit(error.exit_code if isinstance(error, OffloadError) else 2)
 

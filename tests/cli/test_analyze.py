@@ -100,7 +100,9 @@ def test_an_error_keeps_the_old_report(run, tmp_path):
 
 def test_debug_shows_the_traceback_of_an_error(run, tmp_path):
     result = run("analyze", "absent.sqlite", "--debug")
-    assert "absent.sqlite does not exist" in str(result.exception)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Traceback (most recent call last):")
+    assert result.stderr.endswith("Error: absent.sqlite does not exist; check the path.\n")
 
 
 def test_the_slowest_of_several_ranks_is_detailed(run, tmp_path):
