@@ -14,7 +14,7 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        page = browser.new_page(viewport={"width": 1200, "height": 860})
+        page = browser.new_page(viewport={"width": 1200, "height": 960})
         page.goto((ROOT / "reports/examples/demo/report.html").as_uri())
         page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length > 0")
         page.wait_for_timeout(500)  # figures settle

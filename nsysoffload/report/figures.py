@@ -282,14 +282,13 @@ def _points(way: str, classes: list[SizeClass]) -> Iterator[dict[str, Any]]:
     for best in (False, True) if classes else ():
         yield {
             "type": "scatter",
-            "mode": "markers" if best else "lines+markers",
+            "mode": "markers",
             "name": f"{way.upper()}, {'fastest copy' if best else 'all copies'}",
             "x": [c.bytes / c.copies for c in classes],
             "y": [c.best_gbps if best else c.gbps for c in classes],
             "hovertext": [_class_text(way, c) for c in classes],
             "hoverinfo": "text",
             "meta": {"role": way, "mark": "open" if best else _SYMBOLS[way]},
-            "line": {"color": COLOURS[way], "width": 1.5},
             "marker": {
                 "color": COLOURS[way],
                 "symbol": _SYMBOLS[way] + ("-open" if best else ""),

@@ -38,7 +38,7 @@ _OUTCOMES = {
 _UNKNOWN = {
     "bytes": "the trace has no sizes",
     "burst_gbps": "no run of copies of one device to take it from",
-    "lone_gbps": "no pinned copy of 1 MiB or more ran with nothing beside it",
+    "lone_gbps": "no pinned copy of 16 MiB or more ran with nothing beside it",
 }
 
 
@@ -178,7 +178,7 @@ def _cards(report: Report, show: _Numbers) -> Iterator[_Card]:
         else Markup("{} hidden behind compute").format(show("total.both.hidden_ns")),
     )
     yield _Card(
-        "Exposed, or cannot tell" if both.busy_ns and both.overlap is None else "Exposed",
+        ("Exposed, or cannot tell" if both.busy_ns and both.overlap is None else "Exposed") + over,
         show("total.both.exposed_ns"),
         Markup("{} of it behind collectives").format(show("total.both.hidden_by_collectives_ns")),
     )

@@ -22,8 +22,9 @@ _DEFINITIONS = """\
   ran, *exposed* the rest, *overlap* hidden over busy. *Both* is the time with a copy of either
   direction, not the sum of the two. Collective kernels (NCCL and kin) hide no copy.
 - *GB/s* is bytes over the sum of the copies' durations. A *burst* is a run of copies without a
-  kernel start between them, pauses included. *Lone* is the fastest pinned copy of 1 MiB or more
-  with nothing beside it, which is what is held against the link's measured range.
+  kernel start between them, pauses included. *Lone* is the fastest pinned copy of 16 MiB or more
+  with nothing beside it, which is what is held against the link's measured range: *below* is under
+  three quarters of the range's low end.
 - Sizes and GB/s are decimal, size classes binary. A dash: the trace cannot tell."""
 
 
@@ -58,6 +59,8 @@ def _join(blocks: Sequence[str | Block], rows: int) -> str:
 def _blocks(report: Report) -> Iterator[str | Block]:
     """Yield the blocks from top to bottom."""
     yield f"## Host transfers in {code(report.trace.file)}"
+    if report.ranks:
+        yield f"The longest window of {len(report.ranks)} ranks; all stand in a table below."
     yield f"> **{prose(report.verdict.text)}**"
     if report.trace.kind == "predicted":
         yield "> [!IMPORTANT]\n> Predicted, not measured: the times come from a model."
@@ -87,7 +90,9 @@ def _cards(report: Report) -> Block:
         *[_card(way, key, report.devices) for way, key in ((total.h2d, "h2d"), (total.d2h, "d2h"))],
         fmt.count(total.devices),
     ]
-    return table("", [], ["Overlap", "Exposed", "Transfers", "H2D", "D2H", "GPUs"], [row])
+    unknown = total.both.busy_ns and total.both.overlap is None
+    exposed = "Exposed, or cannot tell" if unknown else "Exposed"
+    return table("", [], ["Overlap", exposed, "Transfers", "H2D", "D2H", "GPUs"], [row])
 
 
 def _card(way: Direction, key: str, devices: Sequence[Device]) -> str:
@@ -262,7 +267,7 @@ def _kernels(report: Report) -> Block:
             ]
             for kernel in report.kernels[:_KERNELS]
         ],
-        note=f"{fmt.count(others)} kernels with less time are not shown." if others > 0 else "",
+        note=f"Names with less time, not shown: {fmt.count(others)}." if others > 0 else "",
     )
 
 
