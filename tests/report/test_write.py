@@ -45,7 +45,11 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def run(script: str, *arguments: object, **options: object) -> subprocess.Popen[str]:
-    code = "import sys\nfrom pathlib import Path\nfrom nsysoffload.report.write import write\n"
+    # A shell that runs the tests in the background has them, and what they start, ignore SIGINT.
+    code = (
+        "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from pathlib import Path\nfrom nsysoffload.report.write import write\n"
+    )
     return subprocess.Popen(
         [sys.executable, "-c", code + textwrap.dedent(script), *map(str, arguments)],
         cwd=ROOT,
