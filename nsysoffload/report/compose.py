@@ -70,9 +70,10 @@ def compose(
     devices = tuple(_device(gpus.iloc[o.device.number], o, link) for o in overlaps)
     total = _total(devices)
     trace = timeline.trace.source
+    prediction = trace.prediction
     return Report(
         tool=Tool("nsysoffload", version("nsysoffload"), dict(options)),
-        verdict=verdict(total, len(timeline.devices), _windows_ns(devices)),
+        verdict=verdict(total, len(timeline.devices), _windows_ns(devices), trace.kind),
         trace=TraceInfo(
             file=trace.path.name,
             kind=trace.kind,
@@ -90,6 +91,9 @@ def compose(
         total=total,
         worst_copies=_worst_copies(devices, overlaps),
         kernels=_kernels(overlaps),
+        memory=prediction.memory if prediction else None,
+        range=prediction.step if prediction else None,
+        prediction=prediction,
         lanes=_lanes(devices, overlaps),
     )
 

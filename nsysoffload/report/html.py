@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from nsysoffload.report import figures
+from nsysoffload.report import figures, predicted
 from nsysoffload.report import format as fmt
 from nsysoffload.report.json import to_dict
 from nsysoffload.report.lane_figure import marks, timeline
@@ -77,6 +77,8 @@ def render(report: Report) -> str:
             links=any(device.link for device in report.devices),
             link_sources=list(_link_sources(report)),
             remarks=remarks(report),
+            predicted=predicted,
+            prediction=report.prediction,
             timeline_text=_timeline_text(report),
             bandwidth_text=_bandwidth_text(link.name if link else None),
             figures=_figures(report),

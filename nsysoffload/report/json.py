@@ -32,6 +32,7 @@ _ORDER = (
     "kernels",
     "memory",
     "range",
+    "prediction",
     "gates",
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character: no encoder takes it

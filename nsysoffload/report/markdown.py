@@ -9,7 +9,18 @@ from collections.abc import Iterator, Sequence
 
 from nsysoffload.report import format as fmt
 from nsysoffload.report.gfm import Block, code, prose, table
-from nsysoffload.report.model import Both, Device, DeviceTrace, Direction, Link, Report, Total
+from nsysoffload.report.model import (
+    Both,
+    Device,
+    DeviceTrace,
+    Direction,
+    Link,
+    Prediction,
+    Report,
+    Total,
+)
+from nsysoffload.report.predicted import BANNER, HONESTY, summary
+from nsysoffload.report.predicted import made as made_by
 from nsysoffload.report.remarks import remarks
 
 __all__ = ["LIMIT", "render"]
@@ -63,7 +74,9 @@ def _blocks(report: Report) -> Iterator[str | Block]:
         yield f"The longest window of {len(report.ranks)} ranks; all stand in a table below."
     yield f"> **{prose(report.verdict.text)}**"
     if report.trace.kind == "predicted":
-        yield "> [!IMPORTANT]\n> Predicted, not measured: the times come from a model."
+        made = report.prediction
+        lines = [BANNER, *(summary(made) if made else [])]
+        yield Block(["> [!IMPORTANT]"], [f"> {prose(line)}" for line in lines])
     yield _cards(report)
     yield Block(["> [!WARNING]"], [f"> - {prose(w.message)}" for w in report.trace.warnings])
     yield _transfers(report)
@@ -73,6 +86,8 @@ def _blocks(report: Report) -> Iterator[str | Block]:
     yield _worst_copies(report)
     yield _sizes(report.total)
     yield _kernels(report)
+    if report.prediction:
+        yield from _prediction(report.prediction)
     yield "### How it was measured"
     yield _DEFINITIONS
     yield _links(report.devices)
@@ -269,6 +284,43 @@ def _kernels(report: Report) -> Block:
         ],
         note=f"Names with less time, not shown: {fmt.count(others)}." if others > 0 else "",
     )
+
+
+def _prediction(made: Prediction) -> Iterator[str | Block]:
+    """How the trace was predicted: what was compiled, the range, the constants, the doubts."""
+    yield "### How it was predicted"
+    yield f"{prose(made_by(made))}. {prose(HONESTY)}"
+    yield Block([], [f"- {prose(note)}" for note in made.notes])
+    yield table(
+        "",
+        ["Constants"],
+        ["Step", "H2D exposed", "D2H exposed"],
+        [
+            [
+                prose(corner.name),
+                fmt.duration(corner.step_ns),
+                fmt.duration(corner.h2d_exposed_ns),
+                fmt.duration(corner.d2h_exposed_ns),
+            ]
+            for corner in made.corners
+        ],
+    )
+    yield table(
+        "",
+        ["Constant", "Unit", "Origin"],
+        ["Low", "Expected", "High"],
+        [
+            [
+                code(constant.name),
+                prose(constant.unit),
+                prose(constant.origin),
+                *(f"{number:g}" for number in (constant.low, constant.expected, constant.high)),
+            ]
+            for constant in made.constants
+        ],
+    )
+    if made.flags:
+        yield f"XLA flags: {code(' '.join(made.flags))}"
 
 
 def _links(devices: Sequence[Device]) -> Block:

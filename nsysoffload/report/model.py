@@ -12,17 +12,23 @@ from typing import Any
 
 from nsysoffload.overlap.link import SizeClass
 from nsysoffload.report.lanes import Lane
+from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
 
 __all__ = [
     "SCHEMA",
     "Both",
+    "Constant",
     "Copy",
+    "Corner",
     "Device",
     "DeviceTrace",
     "Direction",
     "Kernel",
     "Link",
+    "Memory",
     "Migrations",
+    "Prediction",
+    "Range",
     "Rank",
     "Report",
     "SizeClass",
@@ -273,8 +279,9 @@ class Report:
     transfers: None = None
     findings: None = None
     contention: None = None
-    memory: None = None
-    range: None = None
+    memory: Memory | None = None
+    range: Range | None = None
+    prediction: Prediction | None = None
     gates: None = None
     schema: str = SCHEMA
     lanes: tuple[Lane, ...] = field(default=(), metadata={"json": False}, compare=False)

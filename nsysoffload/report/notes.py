@@ -30,6 +30,7 @@ def warnings_of(
     return tuple(
         [
             *said,
+            *_prediction(trace),
             *_missing_rows(trace),
             *_direct_access(trace, overlaps),
             *_unknown_copies(trace),
@@ -37,6 +38,11 @@ def warnings_of(
             *_clamped(overlaps, window),
         ]
     )
+
+
+def _prediction(trace: Trace) -> list[Warning_]:
+    made = trace.source.prediction
+    return [Warning_("prediction", message) for message in made.warnings] if made else []
 
 
 def _missing_rows(trace: Trace) -> list[Warning_]:

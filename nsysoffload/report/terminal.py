@@ -12,6 +12,7 @@ from rich.text import Text
 
 from nsysoffload.report import format as fmt
 from nsysoffload.report.model import Both, DeviceTrace, Direction, Link, Report, Total
+from nsysoffload.report.predicted import BANNER, summary
 from nsysoffload.report.remarks import remarks
 
 __all__ = ["render"]
@@ -55,7 +56,9 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     colour = _COLOURS.get(report.verdict.outcome, "")
     yield _sentence(report.verdict.text, f"bold {colour}".rstrip())
     if report.trace.kind == "predicted":
-        yield _sentence("Predicted, not measured: the times come from a model.", "bold yellow")
+        yield _sentence(BANNER, "bold yellow")
+    if report.prediction:
+        yield from map(_sentence, summary(report.prediction))
     yield _origin(report)
     yield ""
     yield _devices(report)

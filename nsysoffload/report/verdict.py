@@ -1,5 +1,7 @@
 """The answer in one sentence."""
 
+from dataclasses import replace
+
 from nsysoffload.report.format import duration, share
 from nsysoffload.report.model import Total, Verdict
 
@@ -9,7 +11,7 @@ HIDDEN_FROM = 0.95
 EXPOSED_BELOW = 0.05
 
 
-def verdict(total: Total, devices: int, windows_ns: int) -> Verdict:
+def verdict(total: Total, devices: int, windows_ns: int, kind: str = "measured") -> Verdict:
     """Say how much of the transfers runs behind compute.
 
     Parameters
@@ -20,7 +22,16 @@ def verdict(total: Total, devices: int, windows_ns: int) -> Verdict:
         Devices in the trace, of which these may be a part.
     windows_ns : int
         Lengths of the chosen devices' windows, added.
+    kind : str
+        ``measured`` or ``predicted``; what is predicted says so wherever the sentence goes.
     """
+    answer = _answer(total, devices, windows_ns)
+    if kind == "measured":
+        return answer
+    return replace(answer, text=f"Predicted: {answer.text[0].lower()}{answer.text[1:]}")
+
+
+def _answer(total: Total, devices: int, windows_ns: int) -> Verdict:
     both = total.both
     if total.h2d.copies + total.d2h.copies == 0:
         return Verdict("No transfers between host and GPU were recorded.", "no_transfers")

@@ -5,13 +5,22 @@ Only named keys are read, so that no environment, host, user or command line get
 
 from nsysoffload.errors import TraceError
 from nsysoffload.trace.export import Export, quoted
+from nsysoffload.trace.prediction import Prediction, from_json
 from nsysoffload.trace.schema import ORIGINS
 from nsysoffload.trace.tables import Source, TraceWarning
 
-__all__ = ["CAPTURE_KIND", "CAPTURE_RECORDER", "capture_warnings", "contents", "source"]
+__all__ = [
+    "CAPTURE_KIND",
+    "CAPTURE_PREDICTION",
+    "CAPTURE_RECORDER",
+    "capture_warnings",
+    "contents",
+    "source",
+]
 
 CAPTURE_KIND = "NSYSOFFLOAD:KIND"
 CAPTURE_RECORDER = "NSYSOFFLOAD:RECORDER"
+CAPTURE_PREDICTION = "NSYSOFFLOAD:PREDICTION"
 _VERSION = "EXPORT_PRODUCT_VERSION"
 _SCHEMA = "EXPORT_SCHEMA_VERSION"
 _TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE")
@@ -52,14 +61,29 @@ _SIGNS = ("StringIds", "TARGET_INFO_GPU", "TARGET_INFO_SYSTEM_ENV", "ThreadNames
 
 def source(export: Export) -> Source:
     """Return where the trace came from, as far as the export says."""
-    values = _values(export, (_VERSION, _SCHEMA, CAPTURE_KIND, CAPTURE_RECORDER))
+    values = {
+        key: value[:100]
+        for key, value in _values(
+            export, (_VERSION, _SCHEMA, CAPTURE_KIND, CAPTURE_RECORDER)
+        ).items()
+    }
+    predicted = values.get(CAPTURE_KIND) == "predicted"
     return Source(
         path=export.path,
-        kind="predicted" if values.get(CAPTURE_KIND) == "predicted" else "measured",
+        kind="predicted" if predicted else "measured",
         recorder=values.get(CAPTURE_RECORDER, "nsys"),
         nsys_version=values.get(_VERSION),
         export_schema=values.get(_SCHEMA),
+        prediction=_prediction(export) if predicted else None,
     )
+
+
+def _prediction(export: Export) -> Prediction | None:
+    text = _values(export, (CAPTURE_PREDICTION,)).get(CAPTURE_PREDICTION)
+    try:
+        return from_json(text) if text else None
+    except TraceError:
+        return None
 
 
 def _values(export: Export, keys: tuple[str, ...]) -> dict[str, str]:
@@ -72,7 +96,7 @@ def _values(export: Export, keys: tuple[str, ...]) -> dict[str, str]:
                 f" FROM {quoted(table)} WHERE name IN ({names}) AND value IS NOT NULL"
             )
             for row in _rows(export, sql):
-                values[row["name"].decode()] = row["value"].decode(errors="replace")[:100]
+                values[row["name"].decode()] = row["value"].decode(errors="replace")
     return values
 
 
@@ -87,7 +111,20 @@ def _rows(export: Export, sql: str) -> list[dict[str, bytes]]:
 
 def capture_warnings(export: Export) -> list[TraceWarning]:
     """Return what the recorder itself said about missing rows, and what was not read."""
-    return [*_diagnostics(export), *_unmerged(export), *_views(export)]
+    return [
+        *_diagnostics(export),
+        *_unmerged(export),
+        *_views(export),
+        *_unread_prediction(export),
+    ]
+
+
+def _unread_prediction(export: Export) -> list[TraceWarning]:
+    origin = source(export)
+    if origin.kind == "measured" or origin.prediction:
+        return []
+    message = "How the trace was predicted cannot be read from it: no range, no memory, no model."
+    return [TraceWarning("prediction_unknown", message)]
 
 
 def _diagnostics(export: Export) -> list[TraceWarning]:

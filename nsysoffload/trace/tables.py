@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from nsysoffload.errors import TraceError
+from nsysoffload.trace.prediction import Prediction
 
 __all__ = [
     "CALLS",
@@ -201,13 +202,18 @@ class TraceWarning:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a trace came from. ``kind`` is ``measured`` or ``predicted``."""
+    """Where a trace came from. ``kind`` is ``measured`` or ``predicted``.
+
+    ``prediction`` says how a predicted trace was made; None for a measured one, or one that does
+    not say.
+    """
 
     path: Path
     kind: str = "measured"
     recorder: str = "nsys"
     nsys_version: str | None = None
     export_schema: str | None = None
+    prediction: Prediction | None = None
 
 
 @dataclass(frozen=True)

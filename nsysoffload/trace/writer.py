@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from nsysoffload.errors import TraceError
 from nsysoffload.trace.ddl import ENUMS, SCHEMA_VERSION, create_table
-from nsysoffload.trace.metadata import CAPTURE_KIND, CAPTURE_RECORDER
+from nsysoffload.trace.metadata import CAPTURE_KIND, CAPTURE_PREDICTION, CAPTURE_RECORDER
+from nsysoffload.trace.prediction import to_json
 from nsysoffload.trace.schema import UINT32_UNSET, CopyKind, EventClass
 from nsysoffload.trace.tables import TABLES, UNSET, Source, Trace
 
@@ -392,4 +393,5 @@ def _export_metadata(source: Source) -> dict[str, str]:
 
 
 def _capture_metadata(source: Source) -> dict[str, str]:
-    return {CAPTURE_KIND: source.kind, CAPTURE_RECORDER: source.recorder}
+    made = {} if source.prediction is None else {CAPTURE_PREDICTION: to_json(source.prediction)}
+    return {CAPTURE_KIND: source.kind, CAPTURE_RECORDER: source.recorder, **made}

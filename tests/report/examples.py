@@ -26,6 +26,37 @@ from nsysoffload.report.model import (
     Warning_,
     Window,
 )
+from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
+
+PREDICTION = Prediction(
+    program="llama-1b, batch 8, 4096 tokens",
+    variant="offload",
+    target="gb200",
+    devices=8,
+    preset="pipelined",
+    jax_version="0.12.0.1",
+    flags=("--xla_gpu_enable_command_buffer=",),
+    step=Range(90_000_000, 100_000_000, 123_456_789),
+    corners=(
+        Corner("expected", 100_000_000, 1_000_000, 2_000_000),
+        Corner("slow compute, fast host link, fast collectives", 123_456_789, 0, 0),
+        Corner("fast compute, slow host link, fast collectives", 90_000_000, 9_000_000, 1),
+    ),
+    memory=Memory(
+        device_bytes=150_000_000_000,
+        argument_bytes=40_000_000_000,
+        temp_bytes=110_000_000_001,
+        output_bytes=40_000_000_000,
+        alias_bytes=40_000_000_001,
+        host_bytes=70_000_000_000,
+        device_limit_bytes=186_000_000_000,
+        default_limit_bytes=139_500_000_000,
+        host_limit_bytes=64 << 30,
+    ),
+    constants=(Constant("gemm_efficiency", "share of peak", 0.6, 0.7, 0.8, "a benchmark"),),
+    notes=("Every expert is taken to be full.",),
+    warnings=("2 operations were not understood.",),
+)
 
 NO_KERNELS = "the trace has no kernel table"
 NO_COPIES = "no transfers in this direction"
@@ -242,6 +273,21 @@ KERNELS = (
 )
 
 
+def predicted() -> Report:
+    """A predicted trace: a banner, a range, the memory and the constants."""
+    first = one_device()
+    warnings = tuple(Warning_("prediction", text) for text in PREDICTION.warnings)
+    trace = TraceInfo("trace.sqlite", "predicted", "predict", "2025.3.1", "3.25.0", warnings)
+    return replace(
+        first,
+        verdict=replace(first.verdict, text=f"Predicted: {first.verdict.text}"),
+        trace=trace,
+        memory=PREDICTION.memory,
+        range=PREDICTION.step,
+        prediction=PREDICTION,
+    )
+
+
 def no_transfers() -> Report:
     """Kernels, but nothing to overlap."""
     return report(
@@ -359,6 +405,19 @@ def hostile(length: int = 5_000) -> Report:
         ranks=tuple(
             replace(r, file=odd, overlap=None, overlap_null_reason=odd) for r in ranks().ranks or ()
         ),
+        prediction=replace(
+            PREDICTION,
+            program=odd,
+            variant=odd,
+            target=odd,
+            preset=odd,
+            jax_version=odd,
+            flags=(odd,),
+            corners=tuple(replace(c, name=odd) for c in PREDICTION.corners),
+            constants=(Constant(odd, odd, 1.0, 2.0, 3.0, odd),),
+            notes=(odd,) * 3,
+            warnings=(odd,),
+        ),
         lanes=lanes(gpu, odd),
     )
 
@@ -421,6 +480,7 @@ def crowded(
 EXAMPLES = {
     "no_transfers": no_transfers,
     "one_device": one_device,
+    "predicted": predicted,
     "eight_devices": eight_devices,
     "cannot_tell": cannot_tell,
     "ranks": ranks,

@@ -1,0 +1,130 @@
+"""What a predicted trace says about how it was made: constants, range, memory, doubts.
+
+It travels in the export as one JSON text, so that whoever analyses the file later sees what the
+times rest on.
+"""
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from nsysoffload.errors import TraceError
+
+__all__ = ["Constant", "Corner", "Memory", "Prediction", "Range", "from_json", "to_json"]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number of the model: its lowest, expected and highest value, and where they come from."""
+
+    name: str
+    unit: str
+    low: float
+    expected: float
+    high: float
+    origin: str
+
+
+@dataclass(frozen=True)
+class Range:
+    """A time by the model, in nanoseconds."""
+
+    low_ns: int
+    expected_ns: int
+    high_ns: int
+
+
+@dataclass(frozen=True)
+class Corner:
+    """One step by one choice of constants; ``name`` is ``expected`` or says what is slow or fast.
+
+    ``h2d_exposed_ns`` and ``d2h_exposed_ns`` are transfer times not hidden behind compute.
+    """
+
+    name: str
+    step_ns: int
+    h2d_exposed_ns: int
+    d2h_exposed_ns: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one device needs, in bytes, by the compiler's own buffer assignment.
+
+    ``device_bytes`` is arguments + temporaries + outputs - aliased; ``device_limit_bytes`` is the
+    memory of the GPU, ``default_limit_bytes`` the share of it that JAX takes unless told otherwise,
+    and ``host_limit_bytes`` the default limit of the pinned host memory of a process.
+    """
+
+    device_bytes: int
+    argument_bytes: int
+    temp_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    host_bytes: int
+    device_limit_bytes: int
+    default_limit_bytes: int
+    host_limit_bytes: int
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How a predicted trace was made. ``flags`` are XLA's, ``program`` names what was compiled."""
+
+    program: str
+    variant: str
+    target: str
+    devices: int
+    preset: str
+    jax_version: str
+    flags: tuple[str, ...]
+    step: Range
+    corners: tuple[Corner, ...]
+    memory: Memory | None
+    constants: tuple[Constant, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def to_json(prediction: Prediction) -> str:
+    """Write a prediction as JSON text."""
+    return json.dumps(asdict(prediction), separators=(",", ":"))
+
+
+def from_json(text: str) -> Prediction:
+    """Read a prediction.
+
+    Raises
+    ------
+    TraceError
+        If the text is no prediction of this version.
+    """
+    try:
+        prediction = _read(Prediction, json.loads(text))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise TraceError(
+            "The trace's account of its prediction cannot be read; predict it again."
+        ) from error
+    assert isinstance(prediction, Prediction)
+    return prediction
+
+
+def _read(kind: Any, value: Any) -> Any:
+    """Value of a given type out of parsed JSON; a TypeError where it does not fit."""
+    make = kind
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return make(**{f.name: _read(hints[f.name], value[f.name]) for f in fields(kind)})
+    if isinstance(kind, UnionType):
+        return None if value is None else _read(get_args(kind)[0], value)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list):
+            raise TypeError(f"{value!r} is no list")
+        return tuple(_read(get_args(kind)[0], item) for item in value)
+    if kind is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if kind in (int, str) and type(value) is kind:
+        return value
+    raise TypeError(f"{value!r} is no {kind}")
