@@ -1,0 +1,138 @@
+"""The process that compiles: what it is given, and what its failures mean."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nsysoffload.errors import OffloadError, UsageError
+from nsysoffload.recorders.predict.versions import INSTALL, JAX_VERSION
+
+__all__ = ["CompileError", "Process"]
+
+_WORKER = "nsysoffload.recorders.predict._worker"
+
+# What the user has set for own runs would change the compilation without standing in its record.
+_NOT_INHERITED = re.compile(r"(XLA|JAX|TF)_\w+")
+
+_UNKNOWN_FLAG = re.compile(r"Unknown flags? in XLA_FLAGS: (.+)")
+_BAD_VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\w+)")
+_FAILED_ON_ALL_REDUCE = "__triton_collective"  # seen with 64 GPUs, where XLA writes that kernel
+_NO_TOOL = re.compile(r"Couldn't find a suitable version of (\w+)|(libdevice) not found")
+
+
+class CompileError(OffloadError):
+    """A program could not be traced or compiled."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Process:
+    """How to run the worker on a program, which errors call by its name."""
+
+    name: str
+    timeout_s: float | None
+    log: Path | None
+
+    def answer(
+        self, request: Mapping[str, object], flags: tuple[str, ...], folder: Path
+    ) -> dict[str, Any]:
+        """Run the worker and return its answer.
+
+        Parameters
+        ----------
+        request : mapping of str to object
+            For the worker; it has to be JSON.
+        flags : tuple of str
+            XLA flags of the process.
+        folder : Path
+            An empty folder for what the worker writes.
+
+        Raises
+        ------
+        UsageError
+            If the request is not JSON.
+        CompileError
+            If the worker reports a failure, is killed, or takes too long.
+        """
+        try:
+            text = json.dumps({**request, "folder": str(folder)})
+        except TypeError as error:
+            raise UsageError(f"The arguments of {self.name} have to be JSON: {error}.") from error
+        printed = self.log or folder / "log.txt"
+        status = self._run(text, flags, printed)
+        answered = folder / "answer.json"
+        if not answered.exists():
+            raise CompileError(self._ended(status, _text(printed)))
+        answer: dict[str, Any] = json.loads(answered.read_text(encoding="utf-8"))
+        if "failed" in answer:
+            raise CompileError(self._failed(answer["failed"], answer["error"], _text(printed)))
+        return answer
+
+    def _run(self, request: str, flags: tuple[str, ...], printed: Path) -> int:
+        """Return the exit status of the worker; what it prints goes to a file."""
+        try:
+            with printed.open("w", encoding="utf-8") as output:
+                return subprocess.run(
+                    [sys.executable, "-m", _WORKER],
+                    input=request,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=_environment(flags),
+                    text=True,
+                    timeout=self.timeout_s,
+                    check=False,
+                ).returncode
+        except subprocess.TimeoutExpired:
+            raise CompileError(
+                f"Compiling {self.name} took longer than {self.timeout_s:g} s; allow more time, or "
+                "try a smaller model first."
+            ) from None
+
+    def _ended(self, status: int, printed: str) -> str:
+        """Say why the worker ended without an answer."""
+        if match := _UNKNOWN_FLAG.search(printed):
+            return f"XLA of jax {JAX_VERSION} has no flag {match[1].strip()}; correct it."
+        if match := _BAD_VALUE.search(printed):
+            return f"XLA cannot read '{match[1]}' as the value of --{match[2]}; correct it."
+        if _FAILED_ON_ALL_REDUCE in printed:
+            return (
+                "The compiler failed on a small all-reduce over this many GPUs; try again with "
+                "--xla_gpu_unsupported_use_all_reduce_one_shot_kernel=false."
+            )
+        if status == -9:
+            return (
+                f"The process that compiled {self.name} was killed, most likely for want of "
+                "memory; free some, or try a smaller model."
+            )
+        return f"The process that compiled {self.name} ended with exit code {status}{self._see()}."
+
+    def _failed(self, stage: str, error: str, printed: str) -> str:
+        """Say what the worker reported."""
+        if stage == "program":
+            return f"Tracing {self.name} failed with {error}{self._see()}."
+        if match := _NO_TOOL.search(printed):
+            return f"XLA found no {match[1] or match[2]}, a part of CUDA's compiler; {INSTALL}"
+        return f"Compiling {self.name} failed with {error}{self._see()}."
+
+    def _see(self) -> str:
+        return f" (more in {self.log})" if self.log else ""
+
+
+def _environment(flags: tuple[str, ...]) -> dict[str, str]:
+    inherited = {k: v for k, v in os.environ.items() if not _NOT_INHERITED.fullmatch(k)}
+    return inherited | {
+        "XLA_FLAGS": " ".join(flags),
+        "JAX_PLATFORMS": "cpu",
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",  # there are no CUDA libraries to check
+    }
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
