@@ -63,5 +63,5 @@ endef
 $(INSTALLED): pyproject.toml $(STALE)
 	@$(BIN)/python -c 'import pip; $(RECENT)' 2>/dev/null || { $(MAKE_VENV); }
 	@echo "Installing nsysoffload and its tools into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,predict,workloads]'
 	@pwd -P > $@

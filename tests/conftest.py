@@ -8,6 +8,8 @@ from typing import cast
 import pytest
 from hypothesis import settings
 
+from nsysoffload.recorders.predict.versions import VersionError, check_versions
+
 GOLDEN = Path(__file__).parent / "golden"
 
 settings.register_profile("default", deadline=None)
@@ -53,6 +55,17 @@ def real_traces() -> Path:
 def real_trace(real_traces: Path, request: pytest.FixtureRequest) -> Path:
     """Return one real export; a test that asks for it runs on every one of them."""
     return cast(Path, request.param)
+
+
+@pytest.fixture(scope="session")
+def compiler() -> None:
+    """Ask for what compiles for a GPU: jax and its CUDA plugin, in the pinned release."""
+    try:
+        check_versions()
+    except VersionError as error:
+        if os.environ.get("NSYSOFFLOAD_REQUIRE_PREDICT") == "1":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
 
 
 @pytest.fixture
