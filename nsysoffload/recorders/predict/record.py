@@ -1,0 +1,233 @@
+"""What happened when an `Issue` ran: the simulator's own account of it, kept by its own means.
+
+A report on the exported trace must agree with it to the nanosecond, so it shares no code with the
+analysis of traces: here, running tasks of each class are counted over time.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsysoffload.recorders.predict.lowering import Issue
+from nsysoffload.recorders.predict.program import Kind, Op
+from nsysoffload.recorders.predict.simulator import Contention, simulate
+from nsysoffload.timeline.phase import PHASES, phase_of
+
+__all__ = ["Record", "StepTime", "Transfers", "Work", "run", "work_of"]
+
+_DIRECTIONS: Mapping[str, tuple[Kind, ...]] = {
+    "h2d": (Kind.H2D,),
+    "d2h": (Kind.D2H,),
+    "both": (Kind.H2D, Kind.D2H),
+}
+
+
+class Work(StrEnum):
+    """What a task is to the measures."""
+
+    COMPUTE = "compute"
+    COLLECTIVE = "collective"
+    TRANSFER = "transfer"
+    OTHER = "other"  # copies within the device, memsets
+
+
+def work_of(op: Op) -> Work:
+    """Return what an operation is to the measures; a kernel that copies is compute."""
+    if op.kind is Kind.COLLECTIVE:
+        return Work.COLLECTIVE
+    if op.is_kernel:
+        return Work.COMPUTE
+    return Work.TRANSFER if op.kind in (Kind.H2D, Kind.D2H) else Work.OTHER
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """Host copies by the driver; ``hidden_ns + exposed_ns == busy_ns``, time with one running."""
+
+    copies: int
+    bytes: int
+    busy_ns: int
+    hidden_ns: int
+    exposed_ns: int
+    hidden_by_collectives_ns: int
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """A step on the device, from its first task to its last; ``period_ns``: to the next step's."""
+
+    start_ns: int
+    end_ns: int
+    period_ns: int | None
+
+    @property
+    def duration_ns(self) -> int:
+        """First start to last end."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """When everything of an issue happened.
+
+    Attributes
+    ----------
+    issue : Issue
+        What ran.
+    start_ns, end_ns : int64 array, shape (len(issue.tasks),)
+        When each task ran; the host begins at 0.
+    call_start_ns, call_end_ns : int64 array, shape (len(issue.calls),)
+        When the host made each call.
+    """
+
+    issue: Issue
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    call_start_ns: NDArray[np.int64]
+    call_end_ns: NDArray[np.int64]
+
+    def transfers(self, direction: str, step: int | None = None) -> Transfers:
+        """Return how transfers were covered.
+
+        Parameters
+        ----------
+        direction : {"h2d", "d2h", "both"}
+            Which; ``both`` is the time with either running, not the sum.
+        step : int, optional
+            Only those issued in this step; by default all. What hides them may be of any step.
+        """
+        moving = self._in(step) & self._where(
+            lambda op: work_of(op) is Work.TRANSFER and op.kind in _DIRECTIONS[direction]
+        )
+        length, (moves, computes, collects) = self._running(
+            moving, self._is(Work.COMPUTE), self._is(Work.COLLECTIVE)
+        )
+        sizes = np.array([op.size_bytes for op in self.issue.ops], dtype=np.int64)
+        return Transfers(
+            copies=int(moving.sum()),
+            bytes=int(sizes[self.issue.op_of[moving]].sum()),
+            busy_ns=int(length[moves].sum()),
+            hidden_ns=int(length[moves & computes].sum()),
+            exposed_ns=int(length[moves & ~computes].sum()),
+            hidden_by_collectives_ns=int(length[moves & ~computes & collects].sum()),
+        )
+
+    def busy_ns(self, work: Work) -> int:
+        """Return how long at least one task of a class was running."""
+        return self._busy_ns(self._is(work))
+
+    @property
+    def compute_busy_ns(self) -> int:
+        """Time with a compute kernel."""
+        return self.busy_ns(Work.COMPUTE)
+
+    @property
+    def collective_busy_ns(self) -> int:
+        """Time with a collective."""
+        return self.busy_ns(Work.COLLECTIVE)
+
+    def phase_ns(self, step: int | None = None) -> dict[str, int]:
+        """Return, by phase of training, how long a compute kernel of it was running.
+
+        Parameters
+        ----------
+        step : int, optional
+            Only what was issued in this step; by default all.
+        """
+        computes = self._is(Work.COMPUTE) & self._in(step)
+        phases = np.array([phase_of(op.op_name) for op in self.issue.ops], dtype=object)
+        return {
+            phase: self._busy_ns(computes & (phases == phase)[self.issue.op_of]) for phase in PHASES
+        }
+
+    def kernel_copy_bytes(self, direction: str, step: int | None = None) -> int:
+        """Return the bytes that kernels copied to or from the host, which are no transfers.
+
+        Parameters
+        ----------
+        direction : {"h2d", "d2h", "both"}
+            Which way.
+        step : int, optional
+            Only what was issued in this step; by default all.
+        """
+        copies = np.array(
+            [
+                op.size_bytes if op.is_kernel and op.kind in _DIRECTIONS[direction] else 0
+                for op in self.issue.ops
+            ],
+            dtype=np.int64,
+        )
+        return int(copies[self.issue.op_of[self._in(step)]].sum())
+
+    def steps(self) -> list[StepTime]:
+        """Return when each step ran on the device; one without tasks is left out."""
+        step_of = self.step_of
+        spans = [
+            (int(self.start_ns[step_of == step].min()), int(self.end_ns[step_of == step].max()))
+            for step in np.unique(step_of)
+        ]
+        following = [*(start for start, _ in spans[1:]), None]
+        return [
+            StepTime(start, end, None if after is None else after - start)
+            for (start, end), after in zip(spans, following, strict=False)
+        ]
+
+    @property
+    def step_of(self) -> NDArray[np.int64]:
+        """Step in which each task was issued; int64 array, shape (len(issue.tasks),)."""
+        steps: NDArray[np.int64] = _calls(self.issue)[3][self.issue.call_of]
+        return steps
+
+    # --- Counting ---
+
+    def _where(self, chosen: Callable[[Op], bool]) -> NDArray[np.bool_]:
+        of_op = np.array([chosen(op) for op in self.issue.ops], dtype=bool)
+        return of_op[self.issue.op_of]
+
+    def _in(self, step: int | None) -> NDArray[np.bool_]:
+        if step is None:
+            return np.ones(len(self.issue.tasks), dtype=bool)
+        of_step: NDArray[np.bool_] = self.step_of == step
+        return of_step
+
+    def _is(self, work: Work) -> NDArray[np.bool_]:
+        return self._where(lambda op: work_of(op) is work)
+
+    def _busy_ns(self, tasks: NDArray[np.bool_]) -> int:
+        length, (busy,) = self._running(tasks)
+        return int(length[busy].sum())
+
+    def _running(
+        self, *sets: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], list[NDArray[np.bool_]]]:
+        """Cut time at every start and end; return the lengths, and where a task of each set ran."""
+        times = np.concatenate([self.start_ns, self.end_ns])
+        order = np.argsort(times, kind="stable")
+        length = np.diff(times[order])
+        running = []
+        for tasks in sets:
+            change = np.concatenate([tasks.astype(np.int64), -tasks.astype(np.int64)])
+            running.append(np.cumsum(change[order])[:-1] > 0)
+        return length, running
+
+
+def run(
+    issue: Issue,
+    *,
+    gap_ns: int = 0,
+    wait_ns: int = 0,
+    contention: Contention | None = None,
+) -> Record:
+    """Run what was issued; see `nsysoffload.recorders.predict.simulator.simulate`."""
+    start_ns, end_ns = simulate(issue.tasks, gap_ns=gap_ns, wait_ns=wait_ns, contention=contention)
+    call_start, call_end, after, _ = _calls(issue)
+    since = np.r_[end_ns, 0][after]  # the outset stands last, where position -1 finds it
+    return Record(issue, start_ns, end_ns, since + call_start, since + call_end)
+
+
+def _calls(issue: Issue) -> NDArray[np.int64]:
+    """Fields of the calls, one row each."""
+    return np.array(issue.calls, dtype=np.int64).reshape(-1, 4).T
