@@ -5,6 +5,7 @@ from importlib.metadata import version
 import click
 
 from nsysoffload.cli.analyze import analyze
+from nsysoffload.cli.capture import capture
 from nsysoffload.cli.demo import demo
 from nsysoffload.cli.options import CONTEXT, Group, debug_option
 
@@ -37,4 +38,5 @@ def main() -> None:
 
 
 main.add_command(analyze)
+main.add_command(capture)
 main.add_command(demo)

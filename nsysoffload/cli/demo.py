@@ -1,37 +1,51 @@
-"""`nsysoffload demo`: analyse a small trace that needs neither a GPU nor nsys."""
+"""`nsysoffload demo`: predict, analyse and compare two runs, without a GPU and without nsys."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 
 from nsysoffload.cli.analyze import show
-from nsysoffload.cli.options import debug_option
+from nsysoffload.cli.options import debug_option, warn
 
 __all__ = ["demo"]
 
 
-@click.command()
+@click.command(short_help="Predict, analyse and compare two runs: no GPU, no nsys.")
 @click.option(
     "-o",
     "--output",
     metavar="DIR",
     default="reports/demo",
     show_default=True,
-    help="Folder for the report.",
+    help="Folder for the runs and their reports.",
+)
+@click.option(
+    "--bundled", is_flag=True, help="Use the schedules that come with the tool; compile nothing."
 )
 @debug_option
-def demo(output: str) -> None:
-    """Analyse a small example trace: no GPU, no nsys.
+def demo(output: str, bundled: bool) -> None:
+    """Predict a train step that offloads and one that rematerialises, and compare them.
+
+    A small Llama is compiled for eight GB200 that need not be there, with each policy. Both
+    predicted traces are analysed as measured ones are. Without the packages of
+    nsysoffload[predict], schedules that come with the tool are used instead.
 
     \b
     Example:
       nsysoffload demo
     """
     import nsysoffload
-    from nsysoffload.recorders.example import example
+    from nsysoffload.recorders.predict import summary
+    from nsysoffload.recorders.predict.demo import runs
 
-    with TemporaryDirectory(prefix="nsysoffload-") as folder:
-        trace = example().write(Path(folder, "demo.sqlite"))
-        report = nsysoffload.analyze(trace)
-    show(report, Path(output))
+    found = runs(
+        Path(output),
+        compiling=not bundled,
+        progress=lambda text: click.echo(text, err=True),
+        fallen_back=lambda text: warn("bundled", text),
+    )
+    for run in found:
+        click.echo(f"{run.variant}:")
+        show(nsysoffload.analyze(run.folder), run.folder)
+        click.echo()
+    click.echo(summary.render([run.predicted.prediction for run in found]), nl=False)

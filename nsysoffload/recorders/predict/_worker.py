@@ -54,7 +54,7 @@ def _numbers(capability: str) -> list[int]:
 
 def _traced(program: str, arguments: dict[str, Any], devices: int) -> ir.Module:
     """Lower a program, given as ``module:function``, to StableHLO for CUDA."""
-    jax.config.update("jax_num_cpu_devices", devices)  # type: ignore[no-untyped-call]
+    jax.config.update("jax_num_cpu_devices", devices)
     module, _, function = program.partition(":")
     made = getattr(import_module(module), function)(jax.devices("cpu"), **arguments)
     try:

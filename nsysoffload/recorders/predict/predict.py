@@ -1,0 +1,206 @@
+"""Time a compiled program by the model, with what the model leaves open."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nsysoffload.errors import OffloadError
+from nsysoffload.hardware import TARGETS, Target
+from nsysoffload.recorders.predict.compile import Compiled
+from nsysoffload.recorders.predict.constants import Sheet, constants_for, corners
+from nsysoffload.recorders.predict.costs import duration_ns
+from nsysoffload.recorders.predict.export import trace
+from nsysoffload.recorders.predict.hlo import parse
+from nsysoffload.recorders.predict.lowering import lower
+from nsysoffload.recorders.predict.memory import DEFAULT_POOL_SHARE, HOST_POOL_BYTES
+from nsysoffload.recorders.predict.program import Kind, Loop, Program
+from nsysoffload.recorders.predict.record import Record, run
+from nsysoffload.recorders.predict.schedule import program
+from nsysoffload.recorders.predict.signature import State, check
+from nsysoffload.recorders.predict.simulator import Contention
+from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
+from nsysoffload.trace.tables import Trace
+
+__all__ = ["STEPS", "Options", "Predicted", "predict", "simulated"]
+
+STEPS = 3
+UNKNOWN_SHARE = 0.05  # of a step; beyond it the step's time is in doubt
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a prediction can be asked for beside the program.
+
+    Attributes
+    ----------
+    name, variant, preset : str
+        What the report calls the program, its policy and its XLA flags.
+    constants : tuple of Constant
+        Numbers of the model; those of the target where none are given.
+    contention : bool
+        Whether transfers and kernels share the host link and device memory.
+    command_buffers : bool
+        Whether loop bodies run as CUDA graphs.
+    steps : int
+        Steps in the trace.
+    notes : tuple of str
+        What else the reader has to know, a sentence each.
+    """
+
+    name: str
+    variant: str = ""
+    preset: str = "default"
+    constants: tuple[Constant, ...] = ()
+    contention: bool = True
+    command_buffers: bool = False
+    steps: int = STEPS
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A prediction: the program, what the simulator did with it, and what the report says."""
+
+    program: Program
+    record: Record
+    prediction: Prediction
+    target: Target
+
+    def trace(self) -> Trace:
+        """Return the rows that Nsight Systems would have recorded."""
+        return trace(self.record, gpu=self.target.name, prediction=self.prediction)
+
+
+def predict(compiled: Compiled, options: Options) -> Predicted:
+    """Predict the steps of a compiled program.
+
+    Parameters
+    ----------
+    compiled : Compiled
+        From `nsysoffload.recorders.predict.compile`.
+    options : Options
+        What was asked for.
+
+    Raises
+    ------
+    OffloadError
+        If the text is no schedule, holds nothing to run, or computes wrong gradients.
+    """
+    target = TARGETS[compiled.target]
+    signature = check(compiled.text)
+    if signature.state is State.WRONG:
+        raise OffloadError(
+            f"This build of the compiler returns wrong gradients ({signature.reason}); do not train"
+            " with it, and do not benchmark it."
+        )
+    steps = program(parse(compiled.text))
+    if not any(True for _ in steps.ops()):
+        raise OffloadError("The compiled program holds no operation to run; compile a train step.")
+    constants = options.constants or constants_for(target)
+    sheets = corners(constants)
+    record = simulated(steps, target, sheets[0], options)
+    found = [_corner(record, sheets[0])]
+    found += [_corner(simulated(steps, target, s, options), s) for s in sheets[1:]]
+    durations = [corner.step_ns for corner in found]
+    prediction = Prediction(
+        program=options.name,
+        variant=options.variant,
+        target=target.key,
+        devices=compiled.devices,
+        preset=options.preset,
+        jax_version=compiled.jax_version,
+        flags=compiled.flags,
+        step=Range(min(durations), durations[0], max(durations)),
+        corners=tuple(found),
+        memory=_memory(compiled, target),
+        constants=constants,
+        notes=(*options.notes, *_notes(steps, options)),
+        warnings=tuple(_warnings(steps, record)),
+    )
+    return Predicted(steps, record, prediction, target)
+
+
+def simulated(steps: Program, target: Target, sheet: Sheet, options: Options) -> Record:
+    """Run a program with one choice of constants."""
+    issue = lower(
+        steps,
+        lambda op: duration_ns(op, target, sheet),
+        steps=options.steps,
+        launch_ns=sheet.ns("launch"),
+        command_buffers=options.command_buffers,
+    )
+    contention = Contention(sheet["both_ways"], target.hbm_gbps * sheet["hbm_efficiency"])
+    return run(
+        issue,
+        gap_ns=sheet.ns("kernel_gap"),
+        wait_ns=sheet.ns("wait"),
+        contention=contention if options.contention else None,
+    )
+
+
+def _corner(record: Record, sheet: Sheet) -> Corner:
+    """Take the last step: the host is ahead by then, as it is in training."""
+    steps = record.steps()
+    last = len(steps) - 1
+    return Corner(
+        sheet.name,
+        steps[last].duration_ns,
+        record.transfers("h2d", last).exposed_ns,
+        record.transfers("d2h", last).exposed_ns,
+    )
+
+
+def _memory(compiled: Compiled, target: Target) -> Memory:
+    need = compiled.memory
+    return Memory(
+        device_bytes=need.device_bytes,
+        argument_bytes=need.argument_bytes,
+        temp_bytes=need.temp_bytes,
+        output_bytes=need.output_bytes,
+        alias_bytes=need.alias_bytes,
+        host_bytes=need.host_bytes,
+        device_limit_bytes=target.memory_bytes,
+        default_limit_bytes=int(DEFAULT_POOL_SHARE * target.memory_bytes),
+        host_limit_bytes=HOST_POOL_BYTES,
+    )
+
+
+def _notes(steps: Program, options: Options) -> Iterable[str]:
+    yield from steps.notes
+    if options.command_buffers:
+        yield "Loop bodies run as CUDA graphs, in which an operation waits for its inputs alone."
+    else:
+        yield "Command buffers are off: each kernel and copy is launched by itself."
+    if not options.contention:
+        yield "Transfers and kernels slow each other down in no way: contention is switched off."
+    if "pipelined" in options.preset:
+        yield (
+            "openxla/xla#32297 measured a gain of about 12 % from pipelined host offloading on"
+            " GB200, which schedules compiled without a GPU do not confirm: do not rely on a"
+            " difference between presets that no measurement backs."
+        )
+
+
+def _warnings(steps: Program, record: Record) -> Iterable[str]:
+    unknown = [op.name for op, _ in steps.ops() if op.kind is Kind.UNKNOWN]
+    if unknown:
+        took = record.end_ns - record.start_ns
+        is_unknown = [op.kind is Kind.UNKNOWN for op in record.issue.ops]
+        share = sum(took[[is_unknown[op] for op in record.issue.op_of]]) / record.end_ns.max()
+        if share > UNKNOWN_SHARE:
+            yield (
+                f"Operations that are not understood take {100 * share:.0f} % of the time, by their"
+                f" bytes alone: {', '.join(dict.fromkeys(unknown))}."
+            )
+    loops = [loop.name for loop in _loops(steps.items) if loop.trips is None]
+    if loops:
+        yield (
+            "How often a loop runs depends on data; it is taken to run once:"
+            f" {', '.join(dict.fromkeys(loops))}."
+        )
+
+
+def _loops(items: Iterable[object]) -> Iterable[Loop]:
+    for item in items:
+        if isinstance(item, Loop):
+            yield item
+            yield from _loops(item.body)

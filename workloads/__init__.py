@@ -1,0 +1,1 @@
+"""JAX train steps to measure: decoder models that offload, rematerialise or keep activations."""
