@@ -13,7 +13,7 @@ STALE := $(shell $(BIN)/python -c '$(HERE)' 2>/dev/null || echo stale)
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED)  ## analyse a small trace: the summary here, the report as HTML
+demo: $(INSTALLED)  ## predict, analyse and compare two runs: the summary here, reports as HTML
 	$(BIN)/nsysoffload demo
 
 test: $(INSTALLED)  ## run all tests, in parallel
@@ -36,7 +36,8 @@ bench: $(INSTALLED)  ## measure time and memory on a generated trace of a millio
 	$(BIN)/python -m benchmarks
 
 golden: $(INSTALLED)  ## write the golden files and the example report anew, to review as a diff
-	$(BIN)/nsysoffload demo -o reports/examples/demo
+	$(BIN)/python docs/bundle.py
+	$(BIN)/nsysoffload demo --bundled -o reports/examples/demo
 	$(BIN)/python docs/screenshot.py
 	$(BIN)/python -m pytest tests --golden
 

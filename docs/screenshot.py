@@ -15,7 +15,7 @@ def main() -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         page = browser.new_page(viewport={"width": 1200, "height": 960})
-        page.goto((ROOT / "reports/examples/demo/report.html").as_uri())
+        page.goto((ROOT / "reports/examples/demo/offload/report.html").as_uri())
         page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length > 0")
         page.wait_for_timeout(500)  # figures settle
         page.screenshot(path=ROOT / "docs/report.png")

@@ -13,17 +13,19 @@ EXAMPLE = Path(__file__).parents[1] / "reports" / "examples" / "demo"
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
-    assert CliRunner().invoke(main, ["demo", "-o", str(folder)]).exit_code == 0
+    assert CliRunner().invoke(main, ["demo", "--bundled", "-o", str(folder)]).exit_code == 0
     return folder
 
 
 @pytest.mark.parametrize("suffix", ["html", "md", "json"])
-def test_the_example_report_is_up_to_date(demo, suffix):
-    made, kept = ((folder / f"report.{suffix}").read_bytes() for folder in (demo, EXAMPLE))
+@pytest.mark.parametrize("variant", ["offload", "remat"])
+def test_the_example_report_is_up_to_date(demo, variant, suffix):
+    file = Path(variant, f"report.{suffix}")
+    made, kept = ((folder / file).read_bytes() for folder in (demo, EXAMPLE))
     assert made == kept, "write it anew with 'make golden' and review the diff"
 
 
-def test_the_summary_of_the_demo_is_up_to_date(demo, golden, monkeypatch):
+def test_the_output_of_the_demo_is_up_to_date(demo, golden, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    result = CliRunner().invoke(main, ["demo", "-o", str(demo)])
-    golden("demo.txt", result.stdout.split(str(demo))[0])
+    result = CliRunner().invoke(main, ["demo", "--bundled", "-o", str(demo)])
+    golden("demo.txt", result.stdout.replace(str(demo), "reports/demo"))

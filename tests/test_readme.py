@@ -1,4 +1,4 @@
-"""Every command and every line of Python in the README works as it stands there."""
+"""Every command in the README, and every line of Python in it and in docs, works as it stands."""
 
 import re
 import subprocess
@@ -34,6 +34,9 @@ def workplace(tmp_path, monkeypatch) -> Path:
         trace.copy("h2d", (1400, 1700), stream=20, device=1)
         trace.write(tmp_path / f"rank{rank}.sqlite")
     (tmp_path / "step.sqlite").write_bytes((tmp_path / "rank0.sqlite").read_bytes())
+    run = tmp_path / "runs" / "tiny-gb200" / "offload"
+    run.mkdir(parents=True)
+    (run / "trace.sqlite").write_bytes((tmp_path / "rank0.sqlite").read_bytes())
     (tmp_path / "bin").mkdir()
     nsys = tmp_path / "bin" / "nsys"
     nsys.write_text(FAKE_NSYS.format(python=sys.executable))
@@ -44,6 +47,7 @@ def workplace(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme_works(command, workplace):
     if command.startswith("make "):
@@ -66,6 +70,32 @@ def test_the_python_of_the_readme_works(workplace, capsys):
     ]
 
 
+@pytest.mark.usefixtures("compiler")
+def test_the_python_of_the_page_on_prediction_works(tmp_path, monkeypatch, capsys):
+    import jax
+    import jax.numpy as jnp
+
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    array = jax.ShapeDtypeStruct((512, 512), jnp.bfloat16)
+    exec(code, {"train_step": jax.jit(lambda w, x: w - x @ w), "state": array, "batch": array})
+    assert capsys.readouterr().out.startswith("Range(low_ns=")
+    assert (tmp_path / "trace.sqlite").exists()
+
+
+def test_the_constants_of_the_page_on_prediction_are_known(tmp_path):
+    from nsysoffload.hardware import TARGETS
+    from nsysoffload.recorders.predict.constants import constants_for, measured
+
+    page = (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    file = tmp_path / "measured.json"
+    file.write_text(text)
+    changed = {c.name for c in measured(constants_for(TARGETS["gb200"]), file)} & {"h2d", "d2h"}
+    assert changed == {"h2d", "d2h"}
+
+
 def test_every_option_of_analyze_stands_in_the_help_and_the_commands_in_the_readme():
     from nsysoffload.cli import main
 
@@ -77,3 +107,8 @@ def test_every_option_of_analyze_stands_in_the_help_and_the_commands_in_the_read
 def test_files_that_the_readme_names_are_there():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_output_of_the_demo_in_the_readme_is_up_to_date():
+    made = (ROOT / "tests" / "golden" / "demo.txt").read_text(encoding="utf-8")
+    assert made[made.rindex("Predicted, not measured") :] in README

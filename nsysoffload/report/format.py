@@ -208,8 +208,6 @@ def labels(devices: Sequence[Device]) -> dict[str, str]:
 
 def command(report: Report) -> str:
     """Command line that makes this report again, from the folder that holds the traces."""
-    if report.trace.recorder == "example":
-        return "nsysoffload demo"
     files = [rank.file for rank in report.ranks or ()] or [report.trace.file]
     words = ["nsysoffload", "analyze", *files]
     for name, value in report.tool.options.items():

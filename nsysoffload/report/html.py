@@ -67,7 +67,7 @@ def render(report: Report) -> str:
             report=data,
             show=show,
             meter=show.meter,
-            heading=f"Host transfers in {fmt.shorten(fmt.plain(report.trace.file), 120)}",
+            heading=f"Host transfers in {fmt.shorten(fmt.plain(_subject(report)), 120)}",
             facts=list(_facts(report)),
             icon=icon,
             outcome=outcome,
@@ -93,6 +93,11 @@ def render(report: Report) -> str:
             policy=_policy(),
         )
     )
+
+
+def _subject(report: Report) -> str:
+    """Return what ran, where that is known; else the file."""
+    return predicted.what(report.prediction) if report.prediction else report.trace.file
 
 
 class _Numbers:

@@ -19,7 +19,7 @@ from nsysoffload.report.model import (
     Report,
     Total,
 )
-from nsysoffload.report.predicted import BANNER, HONESTY, summary
+from nsysoffload.report.predicted import BANNER, HONESTY, summary, what
 from nsysoffload.report.predicted import made as made_by
 from nsysoffload.report.remarks import remarks
 
@@ -69,12 +69,12 @@ def _join(blocks: Sequence[str | Block], rows: int) -> str:
 
 def _blocks(report: Report) -> Iterator[str | Block]:
     """Yield the blocks from top to bottom."""
-    yield f"## Host transfers in {code(report.trace.file)}"
+    made = report.prediction
+    yield f"## Host transfers in {prose(what(made)) if made else code(report.trace.file)}"
     if report.ranks:
         yield f"The longest window of {len(report.ranks)} ranks; all stand in a table below."
     yield f"> **{prose(report.verdict.text)}**"
     if report.trace.kind == "predicted":
-        made = report.prediction
         lines = [BANNER, *(summary(made) if made else [])]
         yield Block(["> [!IMPORTANT]"], [f"> {prose(line)}" for line in lines])
     yield _cards(report)
@@ -86,8 +86,8 @@ def _blocks(report: Report) -> Iterator[str | Block]:
     yield _worst_copies(report)
     yield _sizes(report.total)
     yield _kernels(report)
-    if report.prediction:
-        yield from _prediction(report.prediction)
+    if made:
+        yield from _prediction(made)
     yield "### How it was measured"
     yield _DEFINITIONS
     yield _links(report.devices)

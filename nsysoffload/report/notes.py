@@ -67,7 +67,7 @@ def _direct_access(trace: Trace, overlaps: Sequence[DeviceOverlap]) -> list[Warn
     """Say that no copies is not no traffic: kernels can read host memory themselves."""
     copies = sum(len(o.device.transfers) for o in overlaps)
     kernels = sum(o.kernel_count for o in overlaps)
-    if copies or not kernels:
+    if copies or not kernels or trace.source.kind == "predicted":
         return []
     locked = int(names_matching(trace.calls["name"], _PAGE_LOCKING).sum())
     gpus = [gpu_named(name) for name in trace.gpus["name"]]

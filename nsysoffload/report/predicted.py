@@ -3,7 +3,7 @@
 from nsysoffload.report.format import count, duration, size
 from nsysoffload.report.model import Memory, Prediction, Range
 
-__all__ = ["BANNER", "HONESTY", "fits", "made", "need", "step", "summary"]
+__all__ = ["BANNER", "HONESTY", "fits", "made", "need", "step", "summary", "what"]
 
 BANNER = "Predicted, not measured: the times come from a model."
 HONESTY = (
@@ -14,10 +14,18 @@ HONESTY = (
 
 
 def summary(prediction: Prediction) -> list[str]:
-    """Return sentences on the time of a step, the memory, and what they rest on."""
+    """Return sentences on what ran, the time of a step, and the memory."""
     memory = prediction.memory
     needs = [f"{need(memory)}; {fits(memory)}."] if memory else []
-    return [f"Step: {step(prediction.step)}.", *needs]
+    return [f"{what(prediction)}.", f"Step: {step(prediction.step)}.", *needs]
+
+
+def what(prediction: Prediction) -> str:
+    """Return what ran where: the program, its policy and the GPUs."""
+    devices = prediction.devices
+    gpus = f"{count(devices)} × " if devices > 1 else ""
+    policy = f", policy {prediction.variant}" if prediction.variant else ""
+    return f"{prediction.program}{policy}, on {gpus}{prediction.target.upper()}"
 
 
 def step(time: Range) -> str:
@@ -50,9 +58,6 @@ def fits(memory: Memory) -> str:
 
 def made(prediction: Prediction) -> str:
     """Return what was compiled, for what, and with which compiler."""
-    devices = prediction.devices
-    machine = f"{count(devices)} × {prediction.target}" if devices > 1 else prediction.target
     return (
-        f"{prediction.program}, {prediction.variant}, compiled for {machine} by jax"
-        f" {prediction.jax_version}, preset {prediction.preset}"
+        f"{what(prediction)}, compiled by jax {prediction.jax_version}, preset {prediction.preset}"
     )

@@ -148,21 +148,15 @@ def test_ranks_that_are_all_broken_or_named_twice_are_errors(run, tmp_path):
     assert (result.exit_code, "given twice" in result.stderr) == (2, True)
 
 
-def test_the_demo_needs_nothing_and_leaves_a_report(run, tmp_path):
-    result = run("demo", "-o", "out")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.splitlines()[-3] == "out/report.html"
-    report = json.loads(Path("out/report.json").read_text())
-    assert report["verdict"]["outcome"] == "partly_hidden"
-
-
 def test_the_version_is_that_of_the_package(run):
     from importlib.metadata import version
 
     assert run("--version").stdout == f"nsysoffload {version('nsysoffload')}\n"
 
 
-@pytest.mark.parametrize("words", [["-h"], ["--help"], ["analyze", "-h"], ["demo", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["-h"], ["--help"], ["analyze", "-h"], ["demo", "--help"], ["capture", "-h"]]
+)
 def test_every_command_has_help_with_an_example(run, words):
     result = run(*words)
     assert (result.exit_code, "Example:\n" in result.stdout) == (0, True)

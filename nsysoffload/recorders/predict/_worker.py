@@ -26,6 +26,8 @@ from jax.experimental import topologies
 from jaxlib import _jax
 from jaxlib.mlir import ir
 
+from nsysoffload.errors import UsageError
+
 __all__: list[str] = []
 
 
@@ -122,6 +124,8 @@ def _main() -> None:
         traceback.print_exc()
         first_line = (str(error).strip() or "no message").splitlines()[0]
         answer = {"failed": stage, "error": f"{type(error).__name__}: {first_line.rstrip('.')}"}
+        if isinstance(error, UsageError):
+            answer = {"failed": "usage", "error": str(error)}
     (folder / "answer.json").write_text(json.dumps(answer), encoding="utf-8")
 
 

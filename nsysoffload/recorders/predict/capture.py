@@ -6,12 +6,11 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from nsysoffload.hardware import TARGETS
 from nsysoffload.recorders.predict.compile import Compiled, compile_program
@@ -25,11 +24,11 @@ __all__ = [
     "MANIFEST",
     "Request",
     "Run",
-    "arguments_of",
     "capture",
+    "compiled",
     "folder_name",
     "options_of",
-    "write_run",
+    "timed",
 ]
 
 MANIFEST = "nsysoffload-run/1"
@@ -108,32 +107,53 @@ def capture(
     OffloadError
         If one cannot be compiled or timed; folders of earlier runs stay as they were.
     """
-    from workloads.sharding import parse_mesh
-
     options = options_of(request)
-    devices = math.prod(parse_mesh(request.mesh).values())
-    flags = xla_flags(request.preset, command_buffers=request.command_buffers, extra=request.flags)
+    chosen = list(dict.fromkeys(variants))
+    folders = {variant: directory / folder_name(variant) for variant in chosen}
 
     def recorded(variant: str) -> Run:
-        folder = directory / folder_name(variant)
+        folder = folders[variant]
         folder.mkdir(parents=True, exist_ok=True)
-        arguments = arguments_of(request, variant)
-        compiled = compile_program(
-            _PROGRAM,
-            target=TARGETS[request.target],
-            devices=devices,
-            arguments=arguments,
-            flags=flags,
-            timeout_s=request.timeout_s,
-            log=folder / "log.txt",
-        )
-        progress(f"{variant}: compiled in {compiled.seconds:.0f} s")
-        predicted = predict(compiled, replace(options, variant=variant))
-        write_run(folder, compiled, predicted, arguments)
-        return Run(variant, folder, predicted)
+        program = compiled(request, variant, folder / "log.txt")
+        progress(f"{variant}: compiled in {program.seconds:.0f} s")
+        return timed(request, variant, program, options, folder)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(recorded, dict.fromkeys(variants)))
+        return list(pool.map(recorded, chosen))
+
+
+def compiled(request: Request, variant: str, log: Path | None = None) -> Compiled:
+    """Compile the step under a variant."""
+    from workloads.sharding import parse_mesh
+
+    return compile_program(
+        _PROGRAM,
+        target=TARGETS[request.target],
+        devices=math.prod(parse_mesh(request.mesh).values()),
+        arguments=_arguments(request, variant),
+        flags=xla_flags(
+            request.preset, command_buffers=request.command_buffers, extra=request.flags
+        ),
+        timeout_s=request.timeout_s,
+        log=log,
+    )
+
+
+def timed(request: Request, variant: str, program: Compiled, options: Options, folder: Path) -> Run:
+    """Time a compiled step and write its run folder; what was there stays until that is whole."""
+    predicted = predict(program, replace(options, variant=variant))
+    files: dict[str, Callable[[Path], object]] = {
+        "trace.sqlite": lambda path: write(predicted.trace(), path),
+        "schedule.hlo.gz": lambda path: path.write_bytes(_zipped(program.text)),
+        "manifest.json": lambda path: path.write_text(_manifest(request, program, predicted)),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".partial-", dir=folder) as partial:
+        for name, write_to in files.items():
+            write_to(Path(partial, name))
+        for name in files:
+            Path(partial, name).replace(folder / name)
+    return Run(variant, folder, predicted)
 
 
 def folder_name(variant: str) -> str:
@@ -145,27 +165,6 @@ def folder_name(variant: str) -> str:
     'offload-query,key'
     """
     return re.sub(r"[^\w.,+=-]+", "-", variant).lstrip(".-") or "run"
-
-
-def write_run(
-    folder: Path,
-    compiled: Compiled,
-    predicted: Predicted,
-    arguments: Mapping[str, object],
-) -> None:
-    """Write ``trace.sqlite``, ``schedule.hlo.gz`` and, last, ``manifest.json``.
-
-    Files of an earlier run stay until the new ones are complete.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".partial-", dir=folder) as partial:
-        staged = Path(partial)
-        write(predicted.trace(), staged / "trace.sqlite")
-        (staged / "schedule.hlo.gz").write_bytes(gzip.compress(compiled.text.encode(), mtime=0))
-        manifest = json.dumps(_manifest(compiled, predicted, arguments), indent=1)
-        (staged / "manifest.json").write_text(manifest + "\n", encoding="utf-8")
-        for name in ("trace.sqlite", "schedule.hlo.gz", "manifest.json"):
-            (staged / name).replace(folder / name)
 
 
 def options_of(request: Request) -> Options:
@@ -210,8 +209,7 @@ def _title(request: Request) -> str:
     return ", ".join([request.model, *(text for given, text in sizes if given)])
 
 
-def arguments_of(request: Request, variant: str) -> dict[str, object]:
-    """Return what the step is built from, as `workloads.step.program` takes it."""
+def _arguments(request: Request, variant: str) -> dict[str, object]:
     return {
         "model": request.model,
         "policy": variant,
@@ -224,24 +222,26 @@ def arguments_of(request: Request, variant: str) -> dict[str, object]:
     }
 
 
-def _manifest(
-    compiled: Compiled, predicted: Predicted, arguments: Mapping[str, object]
-) -> dict[str, Any]:
+def _zipped(text: str) -> bytes:
+    return gzip.compress(text.encode(), mtime=0)
+
+
+def _manifest(request: Request, program: Compiled, predicted: Predicted) -> str:
     made, record = predicted.prediction, predicted.record
     last = len(record.steps()) - 1
     ways = ("h2d", "d2h", "both")
-    return {
+    manifest = {
         "schema": MANIFEST,
         "kind": "predicted",
         "recorder": "predict",
-        "program": dict(arguments),
-        "target": compiled.target,
-        "devices": compiled.devices,
+        "program": _arguments(request, made.variant),
+        "target": program.target,
+        "devices": program.devices,
         "preset": made.preset,
-        "xla_flags": list(compiled.flags),
-        "jax_version": compiled.jax_version,
-        "compile_s": round(compiled.seconds, 3),
-        "memory": asdict(compiled.memory),
+        "xla_flags": program.flags,
+        "jax_version": program.jax_version,
+        "compile_s": round(program.seconds, 3),
+        "memory": asdict(program.memory),
         "step": asdict(made.step),
         "corners": [asdict(corner) for corner in made.corners],
         "transfers": {way: asdict(record.transfers(way, last)) for way in ways},
@@ -251,6 +251,7 @@ def _manifest(
         "notes": made.notes,
         "warnings": made.warnings,
     }
+    return json.dumps(manifest, indent=1) + "\n"
 
 
 def _flops(predicted: Predicted) -> dict[str, int]:

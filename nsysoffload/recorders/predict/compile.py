@@ -20,6 +20,10 @@ from nsysoffload.recorders.predict.versions import JAX_VERSION, check_versions
 __all__ = ["Compiled", "Jitted", "compile_function", "compile_program"]
 
 
+# The text lists the source files of its operations; where they lie is nobody's business.
+_FOLDERS = re.compile(r'^(\d+ ")[^"]*/', re.MULTILINE)
+
+
 class Jitted(Protocol):
     """What ``jax.jit`` returns, as far as it is used here."""
 
@@ -163,7 +167,7 @@ def _compile(
         }
         answer = process.answer({**request, **about}, flags, folder)
         return Compiled(
-            text=(folder / "module.hlo").read_text(encoding="utf-8"),
+            text=_FOLDERS.sub(r"\1", (folder / "module.hlo").read_text(encoding="utf-8")),
             memory=Memory(**answer["memory"]),
             target=target.key,
             devices=answer["devices"],

@@ -7,15 +7,7 @@ from pathlib import Path
 
 from nsysoffload.errors import OffloadError
 from nsysoffload.recorders.predict.bundle import load
-from nsysoffload.recorders.predict.capture import (
-    Request,
-    Run,
-    arguments_of,
-    capture,
-    options_of,
-    write_run,
-)
-from nsysoffload.recorders.predict.predict import predict
+from nsysoffload.recorders.predict.capture import Request, Run, capture, options_of, timed
 
 __all__ = ["REQUEST", "VARIANTS", "bundled", "runs"]
 
@@ -61,7 +53,5 @@ def bundled(variant: str) -> Path:
 def _timed(variant: str, directory: Path) -> Run:
     note = "The schedule came with the tool; nothing was compiled here."
     options = options_of(REQUEST)
-    compiled = load(bundled(variant))
-    predicted = predict(compiled, replace(options, variant=variant, notes=(*options.notes, note)))
-    write_run(directory / variant, compiled, predicted, arguments_of(REQUEST, variant))
-    return Run(variant, directory / variant, predicted)
+    options = replace(options, notes=(*options.notes, note))
+    return timed(REQUEST, variant, load(bundled(variant)), options, directory / variant)

@@ -17,6 +17,7 @@ from nsysoffload.recorders.predict.record import Record, run
 from nsysoffload.recorders.predict.schedule import program
 from nsysoffload.recorders.predict.signature import State, check
 from nsysoffload.recorders.predict.simulator import Contention
+from nsysoffload.report.format import size
 from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
 from nsysoffload.trace.tables import Trace
 
@@ -113,7 +114,7 @@ def predict(compiled: Compiled, options: Options) -> Predicted:
         corners=tuple(found),
         memory=_memory(compiled, target),
         constants=constants,
-        notes=(*options.notes, *_notes(steps, options)),
+        notes=(*options.notes, *_notes(steps, record, options)),
         warnings=tuple(_warnings(steps, record)),
     )
     return Predicted(steps, record, prediction, target)
@@ -164,8 +165,14 @@ def _memory(compiled: Compiled, target: Target) -> Memory:
     )
 
 
-def _notes(steps: Program, options: Options) -> Iterable[str]:
+def _notes(steps: Program, record: Record, options: Options) -> Iterable[str]:
     yield from steps.notes
+    by_kernels = record.kernel_copy_bytes("both", 0)
+    if by_kernels:
+        yield (
+            f"Kernels copy {size(by_kernels)} of a step to or from the host themselves; they count"
+            " as compute and not as transfers, as they would in a measured trace."
+        )
     if options.command_buffers:
         yield "Loop bodies run as CUDA graphs, in which an operation waits for its inputs alone."
     else:

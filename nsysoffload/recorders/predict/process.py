@@ -57,7 +57,7 @@ class Process:
         Raises
         ------
         UsageError
-            If the request is not JSON.
+            If the request is not JSON, or the program says what is wrong with its arguments.
         CompileError
             If the worker reports a failure, is killed, or takes too long.
         """
@@ -71,6 +71,8 @@ class Process:
         if not answered.exists():
             raise CompileError(self._ended(status, _text(printed)))
         answer: dict[str, Any] = json.loads(answered.read_text(encoding="utf-8"))
+        if answer.get("failed") == "usage":
+            raise UsageError(answer["error"])
         if "failed" in answer:
             raise CompileError(self._failed(answer["failed"], answer["error"], _text(printed)))
         return answer
