@@ -4,6 +4,7 @@ Used for predicted, converted and test traces. As in exports of Nsight Systems, 
 has no table. What a trace does not carry is NULL, or a neutral value where NULL is not allowed.
 """
 
+import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,23 +41,26 @@ UNIFIED_KINDS = (
 )
 
 
-def write(trace: Trace, path: Path, metadata: Mapping[str, str] | None = None) -> None:
+def write(
+    trace: Trace, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None
+) -> None:
     """Write a trace as an SQLite export; the file appears under its name only once complete.
 
     Parameters
     ----------
     trace : Trace
         Rows are written in their order. `absent` and `warnings` are not written.
-    path : Path
+    path : path
         The export; a file of that name is replaced.
     metadata : mapping of str to str, optional
-        Further rows of META_DATA_CAPTURE, such as what a prediction assumed.
+        Further rows of META_DATA_CAPTURE.
 
     Raises
     ------
     TraceError
         If the file cannot be written: no such folder, no permission, no space.
     """
+    path = Path(path)
     if not path.parent.is_dir():
         raise TraceError(f"The folder {path.parent} does not exist; create it or choose another.")
     part = path.with_name(f".nsysoffload-{secrets.token_hex(8)}.part")
