@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 
@@ -30,5 +31,5 @@ def load(path: Path) -> Compiled:
         values = json.loads(gzip.decompress(path.read_bytes()))
         values |= {"memory": Memory(**values["memory"]), "flags": tuple(values["flags"])}
         return Compiled(**values)
-    except (OSError, EOFError, ValueError, TypeError, KeyError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError) as error:
         raise OffloadError(f"{path.name} is no compiled program; compile it again.") from error

@@ -1,27 +1,21 @@
-"""Predicted runs of the workloads, each in a folder: trace, manifest, schedule and log."""
+"""Predict steps of the workloads, a variant each, into run folders."""
 
-import gzip
-import json
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from nsysoffload.hardware import TARGETS
 from nsysoffload.recorders.predict.compile import Compiled, compile_program
 from nsysoffload.recorders.predict.constants import constants_for, measured
 from nsysoffload.recorders.predict.flags import xla_flags
 from nsysoffload.recorders.predict.predict import STEPS, Options, Predicted, predict
-from nsysoffload.timeline.phase import phase_of
-from nsysoffload.trace.writer import write
+from nsysoffload.recorders.predict.run_folder import write_run
 
 __all__ = [
-    "MANIFEST",
     "Request",
     "Run",
     "capture",
@@ -31,7 +25,6 @@ __all__ = [
     "timed",
 ]
 
-MANIFEST = "nsysoffload-run/1"
 _PROGRAM = "workloads.step:program"
 
 
@@ -140,19 +133,9 @@ def compiled(request: Request, variant: str, log: Path | None = None) -> Compile
 
 
 def timed(request: Request, variant: str, program: Compiled, options: Options, folder: Path) -> Run:
-    """Time a compiled step and write its run folder; what was there stays until that is whole."""
+    """Time a compiled step and write its run folder."""
     predicted = predict(program, replace(options, variant=variant))
-    files: dict[str, Callable[[Path], object]] = {
-        "trace.sqlite": lambda path: write(predicted.trace(), path),
-        "schedule.hlo.gz": lambda path: path.write_bytes(_zipped(program.text)),
-        "manifest.json": lambda path: path.write_text(_manifest(request, program, predicted)),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".partial-", dir=folder) as partial:
-        for name, write_to in files.items():
-            write_to(Path(partial, name))
-        for name in files:
-            Path(partial, name).replace(folder / name)
+    write_run(folder, program, predicted, _arguments(request, variant))
     return Run(variant, folder, predicted)
 
 
@@ -220,43 +203,3 @@ def _arguments(request: Request, variant: str) -> dict[str, object]:
         "offload_optimizer": request.offload_optimizer,
         "layers": request.layers,
     }
-
-
-def _zipped(text: str) -> bytes:
-    return gzip.compress(text.encode(), mtime=0)
-
-
-def _manifest(request: Request, program: Compiled, predicted: Predicted) -> str:
-    made, record = predicted.prediction, predicted.record
-    last = len(record.steps()) - 1
-    ways = ("h2d", "d2h", "both")
-    manifest = {
-        "schema": MANIFEST,
-        "kind": "predicted",
-        "recorder": "predict",
-        "program": _arguments(request, made.variant),
-        "target": program.target,
-        "devices": program.devices,
-        "preset": made.preset,
-        "xla_flags": program.flags,
-        "jax_version": program.jax_version,
-        "compile_s": round(program.seconds, 3),
-        "memory": asdict(program.memory),
-        "step": asdict(made.step),
-        "corners": [asdict(corner) for corner in made.corners],
-        "transfers": {way: asdict(record.transfers(way, last)) for way in ways},
-        "kernel_copy_bytes": {way: record.kernel_copy_bytes(way, last) for way in ways},
-        "phase_ns": record.phase_ns(last),
-        "flops": _flops(predicted),
-        "notes": made.notes,
-        "warnings": made.warnings,
-    }
-    return json.dumps(manifest, indent=1) + "\n"
-
-
-def _flops(predicted: Predicted) -> dict[str, int]:
-    """Multiplications and additions of a step on one device, by phase."""
-    flops: Counter[str] = Counter()
-    for op, times in predicted.program.ops():
-        flops[phase_of(op.op_name)] += op.flops * times
-    return dict(flops)

@@ -90,15 +90,15 @@ def predict(compiled: Compiled, options: Options) -> Predicted:
     signature = check(compiled.text)
     if signature.state is State.WRONG:
         raise OffloadError(
-            f"This build of the compiler returns wrong gradients ({signature.reason}); do not train"
-            " with it, and do not benchmark it."
+            f"In the compiled program, {signature.reason}; do not train with it, and do not"
+            " benchmark it."
         )
     steps = program(parse(compiled.text))
-    if not any(True for _ in steps.ops()):
-        raise OffloadError("The compiled program holds no operation to run; compile a train step.")
     constants = options.constants or constants_for(target)
     sheets = corners(constants)
     record = simulated(steps, target, sheets[0], options)
+    if not record.issue.tasks:
+        raise OffloadError("The compiled program holds no operation to run; compile a train step.")
     found = [_corner(record, sheets[0])]
     found += [_corner(simulated(steps, target, s, options), s) for s in sheets[1:]]
     durations = [corner.step_ns for corner in found]

@@ -42,7 +42,7 @@ def _table(predictions: Sequence[Prediction]) -> Table:
     for made in predictions:
         expected, memory = made.corners[0], made.memory
         table.add_row(
-            shorten(plain(made.variant), 30),
+            Text(shorten(plain(made.variant), 30)),
             duration(expected.step_ns),
             _span(made.step),
             *_exposed(expected),
