@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nsysoffload.errors import UsageError
 from nsysoffload.hardware import TARGETS
 from nsysoffload.recorders.predict.compile import Compiled, compile_program
 from nsysoffload.recorders.predict.constants import constants_for, measured
@@ -98,7 +99,7 @@ def capture(
     Raises
     ------
     OffloadError
-        If one cannot be compiled or timed; folders of earlier runs stay as they were.
+        If one cannot be compiled or timed; of an earlier run only the log is replaced then.
     """
     options = options_of(request)
     chosen = list(dict.fromkeys(variants))
@@ -106,7 +107,7 @@ def capture(
 
     def recorded(variant: str) -> Run:
         folder = folders[variant]
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         program = compiled(request, variant, folder / "log.txt")
         progress(f"{variant}: compiled in {program.seconds:.0f} s")
         return timed(request, variant, program, options, folder)
@@ -115,14 +116,21 @@ def capture(
         return list(pool.map(recorded, chosen))
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"The run cannot be written to {folder}: {error.strerror}; name another folder."
+        ) from error
+
+
 def compiled(request: Request, variant: str, log: Path | None = None) -> Compiled:
     """Compile the step under a variant."""
-    from workloads.sharding import parse_mesh
-
     return compile_program(
         _PROGRAM,
         target=TARGETS[request.target],
-        devices=math.prod(parse_mesh(request.mesh).values()),
+        devices=_devices(request),
         arguments=_arguments(request, variant),
         flags=xla_flags(
             request.preset, command_buffers=request.command_buffers, extra=request.flags
@@ -161,7 +169,7 @@ def options_of(request: Request) -> Options:
     from workloads.config import model
 
     config = model(request.model, request.layers)
-    constants = constants_for(TARGETS[request.target])
+    constants = constants_for(TARGETS[request.target], _devices(request))
     if request.efficiency:
         constants = measured(constants, request.efficiency)
     notes: tuple[str, ...] = ()
@@ -179,6 +187,12 @@ def options_of(request: Request) -> Options:
         steps=request.steps,
         notes=notes,
     )
+
+
+def _devices(request: Request) -> int:
+    from workloads.sharding import parse_mesh
+
+    return math.prod(parse_mesh(request.mesh).values())
 
 
 def _title(request: Request) -> str:

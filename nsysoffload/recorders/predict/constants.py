@@ -27,6 +27,7 @@ _GROUPS = {
         "attention_forward_efficiency",
         "attention_backward_efficiency",
         "hbm_efficiency",
+        "kernel_floor",
         "kernel_gap",
         "wait",
         "launch",
@@ -34,7 +35,9 @@ _GROUPS = {
     "host link": ("h2d", "d2h", "both_ways", "copy_latency"),
     "collectives": ("nvlink_efficiency", "network", "collective_latency"),
 }
-_SLOW_WHEN_HIGH = frozenset({"kernel_gap", "wait", "launch", "copy_latency", "collective_latency"})
+_SLOW_WHEN_HIGH = frozenset(
+    {"kernel_floor", "kernel_gap", "wait", "launch", "copy_latency", "collective_latency"}
+)
 
 _ASSUMED = "assumed; no public measurement is known to us"
 _COMMON = (
@@ -44,8 +47,8 @@ _COMMON = (
         0.60,
         0.72,
         0.84,
-        "high: stas00/ml-engineering, best shapes, 80 % (H100) to 87 % (A100); "
-        "expected and low: usual shapes, assumed",
+        "high: stas00/ml-engineering, best shapes, 80 % (H100) to 87 % (A100); expected and low: "
+        "usual shapes, and Blackwell as Hopper, assumed",
     ),
     Constant(
         "attention_forward_efficiency",
@@ -66,6 +69,7 @@ _COMMON = (
         "the forward pass as there",
     ),
     Constant("hbm_efficiency", "share of peak", 0.75, 0.85, 0.92, _ASSUMED),
+    Constant("kernel_floor", "us", 1.0, 1.8, 2.5, _ASSUMED),
     Constant("kernel_gap", "us", 0.7, 1.2, 2.5, _ASSUMED),
     Constant("wait", "us", 1.0, 2.0, 4.0, _ASSUMED),
     Constant("launch", "us", 2.0, 4.0, 8.0, _ASSUMED),
@@ -82,11 +86,11 @@ _COMMON = (
     Constant(
         "nvlink_efficiency",
         "share of peak",
-        0.55,
-        0.72,
-        0.85,
-        "coreweave/nccl-tests#43: bus bandwidth of all-reduce on GB200 NVL72, 586 (0.5 GB) to 846 "
-        "(8 GB) of 900 GB/s; low: smaller messages, assumed",
+        0.50,
+        0.65,
+        0.80,
+        "expected: coreweave/nccl-tests#43, bus bandwidth of all-reduce on GB200 NVL72, 586 of 900 "
+        "GB/s at 0.5 GB; high: 724 at 1 GB there; low: smaller messages, assumed",
     ),
     Constant(
         "network",
@@ -108,6 +112,8 @@ _BUSY_MACHINE = {
     "pcie4x16": (25.0, 25.0),
 }
 
+_TWO_GPUS_SHARE = frozenset({"gb200", "gb300"})  # the link of their Grace
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -125,17 +131,20 @@ class Sheet:
         return round(self.values[name] * 1000)
 
 
-def constants_for(target: Target) -> tuple[Constant, ...]:
-    """Return the constants for a target, those of its host link included."""
+def constants_for(target: Target, devices: int = 1) -> tuple[Constant, ...]:
+    """Return the constants for so many GPUs of a target, those of their host link included."""
     link = LINKS[target.link]
+    shared = devices > 1 and target.link in _TWO_GPUS_SHARE
+    most = link.peak_gbps / 2 if shared else math.inf
+    machine = "two GPUs share the link and its peak" if shared else "all GPUs busy"
     rates = [
         Constant(
             way,
             "GB/s",
             span.low_gbps,
             expected,
-            span.high_gbps,
-            f"{link.name}, all GPUs of the machine busy; {span.source}",
+            min(span.high_gbps, most),
+            f"{link.name}, {machine}; {span.source}",
         )
         for way, span, expected in zip(
             ("h2d", "d2h"), (link.h2d, link.d2h), _BUSY_MACHINE[target.link], strict=True

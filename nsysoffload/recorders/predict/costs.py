@@ -16,7 +16,7 @@ _RINGS = frozenset({"all-gather", "reduce-scatter", "all-reduce", "collective-br
 
 
 def duration_ns(op: Op, target: Target, sheet: Sheet) -> int:
-    """Return the time of an operation in whole nanoseconds, at least 1.
+    """Return the time of an operation in whole nanoseconds.
 
     Parameters
     ----------
@@ -32,11 +32,12 @@ def duration_ns(op: Op, target: Target, sheet: Sheet) -> int:
     elif op.kind in (Kind.H2D, Kind.D2H):
         time = sheet["copy_latency"] * 1000 + op.size_bytes / sheet[op.kind.value]
     else:
-        time = max(_product(op, target, sheet), hbm_time(op, target, sheet))
-    return max(1, round(time))
+        work = max(_product(op, target, sheet), _hbm(op, target, sheet))
+        time = max(work, sheet["kernel_floor"] * 1000)
+    return round(time)
 
 
-def hbm_time(op: Op, target: Target, sheet: Sheet) -> float:
+def _hbm(op: Op, target: Target, sheet: Sheet) -> float:
     """Nanoseconds to move the bytes of an operation through device memory."""
     return op.size_bytes / (target.hbm_gbps * sheet["hbm_efficiency"])
 

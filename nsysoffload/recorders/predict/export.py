@@ -88,6 +88,11 @@ def trace(record: Record, *, gpu: str, prediction: Prediction | None = None) -> 
     return Trace(made, _gpus(gpu), **rows, absent=frozenset(TABLES) - rows.keys())
 
 
+def _payload_bytes(op: Op) -> int:
+    """Bytes of a copy as a trace has them: a copy within the device reads and writes each once."""
+    return op.size_bytes // 2 if op.kind is Kind.COPY else op.size_bytes
+
+
 def kernel_name(op: Op) -> str:
     """Return the name of an operation's kernel.
 
@@ -144,7 +149,7 @@ def _streams(record: Record) -> NDArray[np.int64]:
 def _tasks(record: Record, stream_of: NDArray[np.int64], calls: pd.DataFrame) -> pd.DataFrame:
     """Tasks in order of time, with the columns of every table that they may belong to."""
     issue = record.issue
-    size = np.array([op.size_bytes for op in issue.ops], dtype=np.int64)
+    size = np.array([_payload_bytes(op) for op in issue.ops], dtype=np.int64)
     copy = np.array([_COPIES.get(op.kind, _NO_COPY) for op in issue.ops], dtype=np.int64)
     kind, source, target = copy.reshape(-1, 3)[issue.op_of].T
     issuing = calls[calls["issues"]]  # in the order of the record's calls

@@ -158,6 +158,8 @@ def _memory_op(op: Op, moved: Traffic, instruction: Instruction, parts: tuple[_P
     if instruction.opcode not in _KERNELS and instruction.opcode != "custom-call":
         return op
     kind = Kind.COPY if _is_copy(parts) else Kind.FUSION
+    if not is_kernel:
+        op = replace(op, size_bytes=2 * moved.written)  # the driver reads no offsets
     return replace(op, kind=kind, is_kernel=is_kernel)
 
 

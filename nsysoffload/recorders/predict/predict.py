@@ -17,7 +17,7 @@ from nsysoffload.recorders.predict.record import Record, run
 from nsysoffload.recorders.predict.schedule import program
 from nsysoffload.recorders.predict.signature import State, check
 from nsysoffload.recorders.predict.simulator import Contention
-from nsysoffload.report.format import size
+from nsysoffload.report.format import duration, size
 from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
 from nsysoffload.trace.tables import Trace
 
@@ -25,6 +25,7 @@ __all__ = ["STEPS", "Options", "Predicted", "predict", "simulated"]
 
 STEPS = 3
 UNKNOWN_SHARE = 0.05  # of a step; beyond it the step's time is in doubt
+HOST_BOUND = 0.9  # of a step; beyond it the GPU mostly waits for launches
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def predict(compiled: Compiled, options: Options) -> Predicted:
             " benchmark it."
         )
     steps = program(parse(compiled.text))
-    constants = options.constants or constants_for(target)
+    constants = options.constants or constants_for(target, compiled.devices)
     sheets = corners(constants)
     record = simulated(steps, target, sheets[0], options)
     if not record.issue.tasks:
@@ -174,7 +175,10 @@ def _notes(steps: Program, record: Record, options: Options) -> Iterable[str]:
             " as compute and not as transfers, as they would in a measured trace."
         )
     if options.command_buffers:
-        yield "Loop bodies run as CUDA graphs, in which an operation waits for its inputs alone."
+        yield (
+            "Loop bodies run as CUDA graphs, in which an operation waits for its inputs and for"
+            " what stands before it on its stream."
+        )
     else:
         yield "Command buffers are off: each kernel and copy is launched by itself."
     if not options.contention:
@@ -198,6 +202,13 @@ def _warnings(steps: Program, record: Record) -> Iterable[str]:
                 f"Operations that are not understood take {100 * share:.0f} % of the time, by their"
                 f" bytes alone: {', '.join(dict.fromkeys(unknown))}."
             )
+    launching, step = record.host_ns(-1), record.steps()[-1].duration_ns
+    if launching > HOST_BOUND * step:
+        yield (
+            f"The host needs {duration(launching)} to launch a step of {duration(step)}: its time"
+            " says more about launches than about the GPU; a larger batch or"
+            " --command-buffers changes that."
+        )
     loops = [loop.name for loop in _loops(steps.items) if loop.trips is None]
     if loops:
         yield (

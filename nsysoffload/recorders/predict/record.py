@@ -175,6 +175,12 @@ class Record:
             for (start, end), after in zip(spans, following, strict=False)
         ]
 
+    def host_ns(self, step: int) -> int:
+        """Return how long the host was busy issuing a step; negative steps count from the last."""
+        issued = _calls(self.issue)[3]
+        of_step = issued == np.unique(issued)[step]
+        return int((self.call_end_ns - self.call_start_ns)[of_step].sum())
+
     @property
     def step_of(self) -> NDArray[np.int64]:
         """Step in which each task was issued; int64 array, shape (len(issue.tasks),)."""

@@ -94,3 +94,11 @@ def test_every_name_can_be_measured(tmp_path):
     file = tmp_path / "measured.json"
     file.write_text(json.dumps({name: 0.5 for name in NAMES}))
     assert {c.expected for c in measured(GB200, file)} == {0.5}
+
+
+def test_gpus_that_share_a_link_get_no_more_than_their_half_of_it():
+    def highest(target, devices):
+        return {c.name: c.high for c in constants_for(TARGETS[target], devices)}["h2d"]
+
+    assert (highest("gb200", 1), highest("gb200", 8)) == (350.0, 225.0)
+    assert highest("gh200", 8) == highest("gh200", 1)

@@ -78,12 +78,12 @@ def test_copies_say_which_way_they_go_and_in_which_memory():
     copies = exported(
         copy("k", 5, size_bytes=10),
         copy("l", 4, "h2d", size_bytes=20),
-        compute("m", 1, kind=Kind.COPY, is_kernel=False, size_bytes=30),
+        compute("m", 1, kind=Kind.COPY, is_kernel=False, size_bytes=30),  # reads 15, writes 15
     ).copies
     assert rows(copies, "copy_kind", "source_kind", "target_kind", "size_bytes", "stream") == [
         (CopyKind.DEVICE_TO_HOST, MemKind.DEVICE, MemKind.PINNED, 10, 14),
         (CopyKind.HOST_TO_DEVICE, MemKind.PINNED, MemKind.DEVICE, 20, 15),
-        (CopyKind.DEVICE_TO_DEVICE, MemKind.DEVICE, MemKind.DEVICE, 30, 13),
+        (CopyKind.DEVICE_TO_DEVICE, MemKind.DEVICE, MemKind.DEVICE, 15, 13),
     ]
     assert copies["row_id"].tolist() == [1, 2, 3]
 

@@ -88,7 +88,7 @@ SLICE = "dynamic-slice(%q0, %q1)"
             f"  ROOT %s = {ROW} {SLICE}, {OFFSETS}",
             [ROWS, "s32[]"],
             ROW,
-            Op("r.1", Kind.COPY, size_bytes=16 + 4 + 16, is_kernel=False),
+            Op("r.1", Kind.COPY, size_bytes=16 + 16, is_kernel=False),
             id="a layer's weights: within the device",
         ),
         pytest.param(
