@@ -75,7 +75,7 @@ PRESETS = ("default", "lhs", "pipelined", "pipelined+double-buffering")
     "--steps", type=click.IntRange(1, 100), default=3, show_default=True, help="Steps in a trace."
 )
 @click.option(
-    "--timeout", type=click.FloatRange(min=1), metavar="S", help="Give up a compilation after S s."
+    "--timeout", type=click.IntRange(1), metavar="S", help="Give up a compilation after S s."
 )
 @click.option(
     "-o", "--output", metavar="DIR", help="Folder for the runs.  [default: runs/MODEL-TARGET]"
@@ -98,7 +98,7 @@ def capture(
     no_contention: bool,
     efficiency: Path | None,
     steps: int,
-    timeout: float | None,
+    timeout: int | None,
     output: str | None,
 ) -> None:
     """Record a train step of a model under each variant, into a folder per variant.

@@ -1,7 +1,9 @@
 """How commands behave: one group that turns errors into a sentence, and options they share."""
 
 import os
+import signal
 import sys
+import threading
 import traceback
 from typing import Any
 
@@ -20,6 +22,7 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
+        _end_in_order()
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -32,6 +35,20 @@ class Group(click.Group):
                 click.echo(traceback.format_exc(), err=True)
             click.echo(f"Error: {' '.join(_sentence(error).split())}", err=True)
             ctx.exit(error.exit_code if isinstance(error, OffloadError) else 2)
+
+
+def _end_in_order() -> None:
+    """Let a request to end clean up, as an interrupt does."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _sentence(error: Exception) -> str:

@@ -48,7 +48,7 @@ def fits(memory: Memory) -> str:
         return "it does not fit"
     parts = []
     if memory.device_bytes > memory.default_limit_bytes:
-        share = memory.default_limit_bytes / memory.device_limit_bytes
+        share = memory.default_limit_bytes / max(1, memory.device_limit_bytes)
         parts.append(f"only with XLA_PYTHON_CLIENT_MEM_FRACTION above {share:.2f}")
     if memory.host_bytes > memory.host_limit_bytes:
         limit = memory.host_limit_bytes >> 30

@@ -15,6 +15,10 @@ from nsysoffload.errors import TraceError
 __all__ = ["Constant", "Corner", "Memory", "Prediction", "Range", "from_json", "to_json"]
 
 
+_LONGEST = 200_000  # characters; a prediction takes some 10,000
+_LARGEST = 2**63 - 1
+
+
 @dataclass(frozen=True)
 class Constant:
     """A number of the model: its lowest, expected and highest value, and where they come from."""
@@ -99,11 +103,13 @@ def from_json(text: str) -> Prediction:
     Raises
     ------
     TraceError
-        If the text is no prediction of this version.
+        If the text is no prediction of this version, or of no sensible size.
     """
+    if len(text) > _LONGEST:
+        raise TraceError("The trace's account of its prediction is too long; predict it again.")
     try:
         prediction = _read(Prediction, json.loads(text))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise TraceError(
             "The trace's account of its prediction cannot be read; predict it again."
         ) from error
@@ -125,6 +131,8 @@ def _read(kind: Any, value: Any) -> Any:
         return tuple(_read(get_args(kind)[0], item) for item in value)
     if kind is float and type(value) in (int, float) and math.isfinite(value):
         return float(value)
-    if kind in (int, str) and type(value) is kind:
+    if kind is int and type(value) is int and 0 <= value <= _LARGEST:
+        return value
+    if kind is str and type(value) is str:
         return value
     raise TypeError(f"{value!r} is no {kind}")

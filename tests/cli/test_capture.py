@@ -1,7 +1,10 @@
 import gzip
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -84,7 +87,7 @@ def test_what_cannot_be_used_is_refused_with_a_sentence(run, words, sentence):
         ("{", " cannot be read as JSON (Expecting property name"),
         ("[]", ' holds no object such as {"gemm_efficiency": 0.7}.'),
         ('{"gemm_efficiency": "fast"}', "has to be a number, or an object of low, expected"),
-        ('{"gemm_efficiency": 1.5}', "low <= expected <= high, none above 1."),
+        ('{"gemm_efficiency": 1.5}', "has to be from 0.001 to 1, low <= expected <= high."),
     ],
 )
 def test_measured_constants_that_make_no_sense_are_refused(run, text, sentence):
@@ -222,3 +225,40 @@ def left_behind(folder):
     d2h = report.devices[0].trace.d2h
     assert d2h.bytes == steps * manifest["transfers"]["d2h"]["bytes"]
     return manifest
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_a_capture_that_is_ended_leaves_no_compiler_and_no_folder_behind(tmp_path, number, code):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    words = [
+        "capture",
+        "--model",
+        "tiny",
+        "--variant",
+        "offload",
+        "--variant",
+        "remat",
+        "-o",
+        "out",
+    ]
+    # A shell that starts tests in the background makes them ignore interrupts.
+    begin = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    run = f"{begin}; from nsysoffload.cli import main; main({words!r}, prog_name='nsysoffload')"
+    capture = subprocess.Popen(
+        [sys.executable, "-c", run],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while capture.poll() is None and len(list(temporary.glob("nsysoffload-*"))) < 2:
+        time.sleep(0.05)  # until both compilers are asked for
+    capture.send_signal(number)
+    assert capture.wait(timeout=60) == code
+    assert list(temporary.glob("nsysoffload-*")) == []
+    with pytest.raises(ProcessLookupError):
+        os.killpg(capture.pid, 0)

@@ -10,7 +10,9 @@ module names no devices, so it is compiled for the target as it is.
 """
 
 import json
+import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -112,8 +114,15 @@ def _memory(stats: Any) -> dict[str, int]:
 _KINDS = ("argument", "output", "alias", "temp")
 
 
+def _end_with_parent() -> None:
+    """End the process when the one that asked is gone: then its end of the pipe closes."""
+    sys.stdin.read()
+    os._exit(1)
+
+
 def _main() -> None:
-    request = json.load(sys.stdin)
+    request = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     folder = Path(request["folder"])
     stage = "program"
     try:
@@ -127,6 +136,8 @@ def _main() -> None:
         if isinstance(error, UsageError):
             answer = {"failed": "usage", "error": str(error)}
     (folder / "answer.json").write_text(json.dumps(answer), encoding="utf-8")
+    sys.stdout.flush()
+    os._exit(0)  # without waiting for the thread that reads on
 
 
 if __name__ == "__main__":

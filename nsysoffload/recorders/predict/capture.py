@@ -3,10 +3,12 @@
 import math
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 
 from nsysoffload.errors import UsageError
 from nsysoffload.hardware import TARGETS
@@ -15,6 +17,7 @@ from nsysoffload.recorders.predict.constants import constants_for, measured
 from nsysoffload.recorders.predict.flags import xla_flags
 from nsysoffload.recorders.predict.predict import STEPS, Options, Predicted, predict
 from nsysoffload.recorders.predict.run_folder import write_run
+from nsysoffload.recorders.predict.versions import VersionError
 
 __all__ = [
     "Request",
@@ -99,33 +102,51 @@ def capture(
     Raises
     ------
     OffloadError
-        If one cannot be compiled or timed; of an earlier run only the log is replaced then.
+        If one cannot be compiled or timed; an earlier run stays as it was, beside ``failed.log``.
     """
     options = options_of(request)
     chosen = list(dict.fromkeys(variants))
     folders = {variant: directory / folder_name(variant) for variant in chosen}
 
+    cancelled = Event()
+
     def recorded(variant: str) -> Run:
-        folder = folders[variant]
-        _make(folder)
-        program = compiled(request, variant, folder / "log.txt")
+        with _logged(folders[variant]) as log:
+            program = compiled(request, variant, log, cancelled)
         progress(f"{variant}: compiled in {program.seconds:.0f} s")
-        return timed(request, variant, program, options, folder)
+        return timed(request, variant, program, options, folders[variant])
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(recorded, chosen))
+        try:
+            return list(pool.map(recorded, chosen))
+        except BaseException:
+            cancelled.set()  # the others would be waited for
+            raise
 
 
-def _make(folder: Path) -> None:
+@contextmanager
+def _logged(folder: Path) -> Iterator[Path]:
+    """Give a log, ``log.txt`` if all goes well, else ``failed.log`` beside what was there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
             f"The run cannot be written to {folder}: {error.strerror}; name another folder."
         ) from error
+    log = folder / "failed.log"
+    try:
+        yield log
+    except (UsageError, VersionError):
+        log.unlink(missing_ok=True)  # nothing ran
+        with suppress(OSError):
+            folder.rmdir()
+        raise
+    log.replace(folder / "log.txt")
 
 
-def compiled(request: Request, variant: str, log: Path | None = None) -> Compiled:
+def compiled(
+    request: Request, variant: str, log: Path | None = None, cancelled: Event | None = None
+) -> Compiled:
     """Compile the step under a variant."""
     return compile_program(
         _PROGRAM,
@@ -137,6 +158,7 @@ def compiled(request: Request, variant: str, log: Path | None = None) -> Compile
         ),
         timeout_s=request.timeout_s,
         log=log,
+        cancelled=cancelled,
     )
 
 

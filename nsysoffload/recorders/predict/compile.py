@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -71,6 +72,7 @@ def compile_program(
     flags: tuple[str, ...] | None = None,
     timeout_s: float | None = None,
     log: Path | None = None,
+    cancelled: Event | None = None,
 ) -> Compiled:
     """Compile what a function of a module makes.
 
@@ -94,6 +96,8 @@ def compile_program(
         Seconds after which to give up.
     log : Path, optional
         File for what the program and the compiler print.
+    cancelled : Event, optional
+        Set by another thread to give up.
 
     Raises
     ------
@@ -107,7 +111,7 @@ def compile_program(
     if not re.fullmatch(r"[\w.]+:\w+", program):
         raise UsageError(f"'{program}' names no function; write it as module:function.")
     request = {"program": program, "arguments": dict(arguments), "devices": devices}
-    compiled = _compile(request, target, flags, Process(program, timeout_s, log))
+    compiled = _compile(request, target, flags, Process(program, timeout_s, log, cancelled))
     if compiled.devices != devices:
         raise CompileError(
             f"{program} uses {compiled.devices} of the {devices} devices it is given; make the "

@@ -170,7 +170,7 @@ def measured(constants: tuple[Constant, ...], path: Path) -> tuple[Constant, ...
     """
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
             f"{path.name} cannot be read as JSON ({error}); give an object such as"
             ' {"gemm_efficiency": 0.7}.'
@@ -183,10 +183,11 @@ def measured(constants: tuple[Constant, ...], path: Path) -> tuple[Constant, ...
             raise UsageError(f"{path.name} names '{name}'; choose from {', '.join(sorted(known))}.")
         low, expected, high = _three(value, name, path)
         share = "share" in known[name].unit
-        if not 0 < low <= expected <= high < math.inf or (share and high > 1):
-            bound = ", none above 1" if share else ""
+        least, most = (0.001, 1) if share else (0.001, 1e6)
+        if not least <= low <= expected <= high <= most:
             raise UsageError(
-                f"{path.name}: '{name}' has to be above 0, low <= expected <= high{bound}."
+                f"{path.name}: '{name}' has to be from {least} to {most:g}, low <= expected <="
+                " high."
             )
         known[name] = replace(
             known[name], low=low, expected=expected, high=high, origin=f"measured: {path.name}"

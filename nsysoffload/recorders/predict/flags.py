@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from nsysoffload.errors import UsageError
 
-__all__ = ["PRESETS", "xla_flags"]
+__all__ = ["PRESETS", "without_paths", "xla_flags"]
 
 _LATENCY_HIDING = {"xla_gpu_enable_latency_hiding_scheduler": "true"}
 _PIPELINED = {**_LATENCY_HIDING, "xla_gpu_enable_pipelined_host_offloading": "true"}
@@ -73,6 +73,17 @@ def xla_flags(
     streams = {} if command_buffers else _PLAIN_STREAMS
     chosen = {**_BASE, **streams, **PRESETS[preset], **_parse(extra)}
     return tuple(f"--{name}={value}" for name, value in chosen.items())
+
+
+def without_paths(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Return flags as they may be shown to others: absolute paths in them become ``PATH``.
+
+    Examples
+    --------
+    >>> without_paths(("--xla_dump_to=/home/me/dump",))
+    ('--xla_dump_to=PATH',)
+    """
+    return tuple(re.sub(r"(?<=[=,:])[~/][^\s,]*", "PATH", flag) for flag in flags)
 
 
 def _parse(text: str) -> dict[str, str]:

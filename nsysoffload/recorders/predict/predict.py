@@ -9,6 +9,7 @@ from nsysoffload.recorders.predict.compile import Compiled
 from nsysoffload.recorders.predict.constants import Sheet, constants_for, corners
 from nsysoffload.recorders.predict.costs import duration_ns
 from nsysoffload.recorders.predict.export import trace
+from nsysoffload.recorders.predict.flags import without_paths
 from nsysoffload.recorders.predict.hlo import parse
 from nsysoffload.recorders.predict.lowering import lower
 from nsysoffload.recorders.predict.memory import DEFAULT_POOL_SHARE, HOST_POOL_BYTES
@@ -24,6 +25,7 @@ from nsysoffload.trace.tables import Trace
 __all__ = ["STEPS", "Options", "Predicted", "predict", "simulated"]
 
 STEPS = 3
+MOST_OPERATIONS = 300_000  # of a step; Llama 3.1 405B has some 20,000
 UNKNOWN_SHARE = 0.05  # of a step; beyond it the step's time is in doubt
 HOST_BOUND = 0.9  # of a step; beyond it the GPU mostly waits for launches
 
@@ -88,13 +90,7 @@ def predict(compiled: Compiled, options: Options) -> Predicted:
         If the text is no schedule, holds nothing to run, or computes wrong gradients.
     """
     target = TARGETS[compiled.target]
-    signature = check(compiled.text)
-    if signature.state is State.WRONG:
-        raise OffloadError(
-            f"In the compiled program, {signature.reason}; do not train with it, and do not"
-            " benchmark it."
-        )
-    steps = program(parse(compiled.text))
+    steps = _read(compiled.text)
     constants = options.constants or constants_for(target, compiled.devices)
     sheets = corners(constants)
     record = simulated(steps, target, sheets[0], options)
@@ -110,15 +106,45 @@ def predict(compiled: Compiled, options: Options) -> Predicted:
         devices=compiled.devices,
         preset=options.preset,
         jax_version=compiled.jax_version,
-        flags=compiled.flags,
+        flags=without_paths(compiled.flags),
         step=Range(min(durations), durations[0], max(durations)),
         corners=tuple(found),
         memory=_memory(compiled, target),
         constants=constants,
         notes=(*options.notes, *_notes(steps, record, options)),
-        warnings=tuple(_warnings(steps, record)),
+        warnings=tuple(_warnings(steps, record, options)),
     )
     return Predicted(steps, record, prediction, target)
+
+
+def _read(text: str) -> Program:
+    """Read a schedule, whatever is in the text."""
+    try:
+        signature = check(text)
+        steps = program(parse(text))
+    except (ValueError, LookupError, ArithmeticError, RecursionError) as error:
+        raise _unreadable(error) from error
+    except (TypeError, AttributeError, StopIteration) as error:
+        raise _unreadable(error) from error
+    if signature.state is State.WRONG:
+        raise OffloadError(
+            f"In the compiled program, {signature.reason}; do not train with it, and do not"
+            " benchmark it."
+        )
+    operations = sum(times for _, times in steps.ops())
+    if operations > MOST_OPERATIONS:
+        raise OffloadError(
+            f"A step runs {operations:,} operations, and at most {MOST_OPERATIONS:,} are simulated;"
+            " predict a step whose loops are shorter."
+        )
+    return steps
+
+
+def _unreadable(error: Exception) -> OffloadError:
+    return OffloadError(
+        "The compiled schedule holds what no compiler is known to write"
+        f" ({type(error).__name__}); compile it again."
+    )
 
 
 def simulated(steps: Program, target: Target, sheet: Sheet, options: Options) -> Record:
@@ -131,12 +157,18 @@ def simulated(steps: Program, target: Target, sheet: Sheet, options: Options) ->
         command_buffers=options.command_buffers,
     )
     contention = Contention(sheet["both_ways"], target.hbm_gbps * sheet["hbm_efficiency"])
-    return run(
-        issue,
-        gap_ns=sheet.ns("kernel_gap"),
-        wait_ns=sheet.ns("wait"),
-        contention=contention if options.contention else None,
-    )
+    try:
+        return run(
+            issue,
+            gap_ns=sheet.ns("kernel_gap"),
+            wait_ns=sheet.ns("wait"),
+            contention=contention if options.contention else None,
+        )
+    except OverflowError as error:
+        raise OffloadError(
+            "A step would take longer than a clock of 64 bits counts; correct the program's sizes"
+            " or the measured constants."
+        ) from error
 
 
 def _corner(record: Record, sheet: Sheet) -> Corner:
@@ -191,7 +223,12 @@ def _notes(steps: Program, record: Record, options: Options) -> Iterable[str]:
         )
 
 
-def _warnings(steps: Program, record: Record) -> Iterable[str]:
+def _warnings(steps: Program, record: Record, options: Options) -> Iterable[str]:
+    if options.variant.startswith("offload") and not _host_copies(steps):
+        yield (
+            "The policy offloads, and nothing in the schedule moves to the host: a single layer is"
+            " no loop, and XLA leaves its values on the device."
+        )
     unknown = [op.name for op, _ in steps.ops() if op.kind is Kind.UNKNOWN]
     if unknown:
         took = record.end_ns - record.start_ns
@@ -215,6 +252,10 @@ def _warnings(steps: Program, record: Record) -> Iterable[str]:
             "How often a loop runs depends on data; it is taken to run once:"
             f" {', '.join(dict.fromkeys(loops))}."
         )
+
+
+def _host_copies(steps: Program) -> bool:
+    return any(op.kind is Kind.D2H for op, _ in steps.ops())
 
 
 def _loops(items: Iterable[object]) -> Iterable[Loop]:

@@ -1,13 +1,17 @@
 """The process that compiles: what it is given, and what its failures mean."""
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from nsysoffload.errors import OffloadError, UsageError
@@ -16,6 +20,7 @@ from nsysoffload.recorders.predict.versions import INSTALL, JAX_VERSION
 __all__ = ["CompileError", "Process"]
 
 _WORKER = "nsysoffload.recorders.predict._worker"
+_POLL_S = 0.05
 
 # What the user has set for own runs would change the compilation without standing in its record.
 _NOT_INHERITED = re.compile(r"(XLA|JAX|TF)_\w+")
@@ -39,6 +44,7 @@ class Process:
     name: str
     timeout_s: float | None
     log: Path | None
+    cancelled: Event | None = None
 
     def answer(
         self, request: Mapping[str, object], flags: tuple[str, ...], folder: Path
@@ -79,23 +85,39 @@ class Process:
 
     def _run(self, request: str, flags: tuple[str, ...], printed: Path) -> int:
         """Return the exit status of the worker; what it prints goes to a file."""
-        try:
-            with printed.open("w", encoding="utf-8") as output:
-                return subprocess.run(
-                    [sys.executable, "-m", _WORKER],
-                    input=request,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=_environment(flags),
-                    text=True,
-                    timeout=self.timeout_s,
-                    check=False,
-                ).returncode
-        except subprocess.TimeoutExpired:
-            raise CompileError(
-                f"Compiling {self.name} took longer than {self.timeout_s:g} s; allow more time, or "
-                "try a smaller model first."
-            ) from None
+        with printed.open("w", encoding="utf-8") as output:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", _WORKER],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=_environment(flags),
+                text=True,
+            )
+            # The pipe stays open as long as this process lives, and the worker ends with it.
+            with worker:
+                try:
+                    return self._wait(worker, request)
+                finally:
+                    worker.kill()
+
+    def _wait(self, worker: "subprocess.Popen[str]", request: str) -> int:
+        """Hand over the request and wait for the worker to end."""
+        assert worker.stdin
+        with suppress(BrokenPipeError):
+            worker.stdin.write(request + "\n")
+            worker.stdin.flush()
+        end = math.inf if self.timeout_s is None else time.monotonic() + self.timeout_s
+        while worker.poll() is None:
+            if self.cancelled and self.cancelled.is_set():
+                raise CompileError(f"Compiling {self.name} was interrupted.")
+            if time.monotonic() > end:
+                raise CompileError(
+                    f"Compiling {self.name} took longer than {self.timeout_s:g} s; allow more time,"
+                    " or try a smaller model first."
+                )
+            time.sleep(_POLL_S)
+        return worker.returncode
 
     def _ended(self, status: int, printed: str) -> str:
         """Say why the worker ended without an answer."""

@@ -55,7 +55,7 @@ def _manifest(program: Compiled, predicted: Predicted, arguments: Mapping[str, o
         "target": program.target,
         "devices": program.devices,
         "preset": made.preset,
-        "xla_flags": program.flags,
+        "xla_flags": made.flags,
         "jax_version": program.jax_version,
         "compile_s": round(program.seconds, 3),
         "memory": asdict(program.memory),

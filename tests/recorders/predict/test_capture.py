@@ -211,4 +211,5 @@ def test_variants_are_compiled_once_each_and_come_in_the_order_asked_for(tmp_pat
         capture(unknown, ["offload"], tmp_path)
     after = content(tmp_path / "offload")
     assert {name: after[name] for name in FILES} == {name: before[name] for name in FILES}
-    assert set(after) == set(before)
+    assert after["log.txt"] == before["log.txt"]
+    assert set(after) == {*before, "failed.log"}

@@ -224,7 +224,8 @@ def test_a_failure_of_the_compiler_becomes_one_sentence(
         f"answer = {answer!r}\n"
         "if answer is None:\n"
         "    sys.exit(1)\n"
-        "pathlib.Path(json.load(sys.stdin)['folder'], 'answer.json').write_text(answer)\n"
+        "folder = json.loads(sys.stdin.readline())['folder']\n"
+        "pathlib.Path(folder, 'answer.json').write_text(answer)\n"
     )
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(sys, "executable", str(python))

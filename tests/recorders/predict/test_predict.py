@@ -118,7 +118,7 @@ def test_a_prediction_says_what_was_compiled_and_what_it_needs():
     )
     assert (prediction.target, prediction.devices) == ("gb200", 8)
     assert (prediction.jax_version, prediction.flags) == ("0.12.0.1", ("--xla_a=1",))
-    assert prediction.constants == constants_for(target)
+    assert prediction.constants == constants_for(target, 8)
     memory = prediction.memory
     assert (memory.device_bytes, memory.host_bytes) == (96, 30)
     assert memory.device_limit_bytes == target.memory_bytes
@@ -146,7 +146,10 @@ PLAIN = "Command buffers are off: each kernel and copy is launched by itself."
         pytest.param({}, [PLAIN], id="plain"),
         pytest.param(
             {"command_buffers": True},
-            ["Loop bodies run as CUDA graphs, in which an operation waits for its inputs alone."],
+            [
+                "Loop bodies run as CUDA graphs, in which an operation waits for its inputs and for"
+                " what stands before it on its stream."
+            ],
             id="graphs",
         ),
         pytest.param(
@@ -221,25 +224,25 @@ def test_what_is_not_understood_is_a_warning_beyond_a_twentieth_of_the_time():
     )
 
 
-LOOP = """%cond (p: (f32[4])) -> pred[] {
-  %p = (f32[4]{0}) parameter(0)
+LOOP = f"""%cond (p: (f32[4])) -> pred[] {{
+  %p = (f32[{SIZE}]{{0}}) parameter(0)
   ROOT %t = pred[] constant(true)
-}
+}}
 
-%body (b: (f32[4])) -> (f32[4]) {
-  %b = (f32[4]{0}) parameter(0)
-  %g = f32[4]{0} get-tuple-element(%b), index=0
-  %k = f32[4]{0} copy(%g)
-  ROOT %r = (f32[4]{0}) tuple(%k)
-}
+%body (b: (f32[4])) -> (f32[4]) {{
+  %b = (f32[{SIZE}]{{0}}) parameter(0)
+  %g = f32[{SIZE}]{{0}} get-tuple-element(%b), index=0
+  %k = f32[{SIZE}]{{0}} copy(%g)
+  ROOT %r = (f32[{SIZE}]{{0}}) tuple(%k)
+}}
 """
 
 
 def looped(known=""):
-    entry = f"""  %x = f32[4]{{0}} parameter(0)
-  %i = (f32[4]{{0}}) tuple(%x)
-  %while.7 = (f32[4]{{0}}) while(%i), condition=%cond, body=%body{known}
-  ROOT %o = f32[4]{{0}} get-tuple-element(%while.7), index=0"""
+    entry = f"""  %x = f32[{SIZE}]{{0}} parameter(0)
+  %i = (f32[{SIZE}]{{0}}) tuple(%x)
+  %while.7 = (f32[{SIZE}]{{0}}) while(%i), condition=%cond, body=%body{known}
+  ROOT %o = f32[{SIZE}]{{0}} get-tuple-element(%while.7), index=0"""
     return hlo(entry, LOOP)
 
 
@@ -250,6 +253,22 @@ def test_a_loop_whose_trips_depend_on_data_is_a_warning():
     )
     known = predict(looped(', backend_config={"known_trip_count":{"n":"5"}}'), STEP)
     assert known.prediction.warnings == ()
+
+
+def copies(elements):
+    """Return three copies, one after the other, of so many elements."""
+    array = f"f32[{elements}]{{0}}"
+    return hlo(
+        f"  %w = {array} parameter(0)\n  %x = {array} copy(%w)\n  %y = {array} copy(%x)\n"
+        f"  ROOT %z = {array} copy(%y)"
+    )
+
+
+def test_a_step_that_waits_for_launches_is_a_warning():
+    #  three launches of 4 us, of copies that take less each
+    (warning,) = predict(copies(1024), STEP).prediction.warnings
+    assert warning.startswith("The host needs 12.0 µs to launch a step of ")
+    assert predict(copies(SIZE), STEP).prediction.warnings == ()
 
 
 # --- What is refused ---
