@@ -18,14 +18,15 @@ from workloads.config import Config
 from workloads.loop import StepRecord
 
 __all__ = [
-    "SCHEMA",
     "Manifest",
     "Needs",
     "Offload",
     "Program",
+    "SCHEMA",
     "Speed",
     "needs",
     "speed",
+    "writable",
     "write",
     "xla_flags",
 ]
@@ -177,13 +178,34 @@ def xla_flags(text: str) -> tuple[str, ...]:
     >>> xla_flags("--xla_gpu_enable_latency_hiding_scheduler=true --xla_dump_to=/home/me/dump")
     ('--xla_gpu_enable_latency_hiding_scheduler=true', '--xla_dump_to=PATH')
     """
-    return tuple(_without_path(flag) for flag in shlex.split(text))
+    try:
+        flags = shlex.split(text)
+    except ValueError:  # an open quote, which XLA itself takes as it is
+        flags = text.split()
+    return tuple(_without_path(flag) for flag in flags)
 
 
 def _without_path(flag: str) -> str:
     name, equals, value = flag.rpartition("=")
     absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
     return f"{name}{equals}PATH" if absolute or value.startswith("~") else flag
+
+
+def writable(folder: Path) -> Path:
+    """Make the folder of a manifest, so that a run does not fail at its end.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be made ({error.strerror}); choose another folder with --output."
+        ) from error
+    return folder
 
 
 def write(manifest: Manifest, folder: Path) -> Path:

@@ -178,6 +178,8 @@ def program(
 def _implementation(attention: str, platform: str) -> Implementation:
     if attention == "auto":
         return "cudnn" if platform == "gpu" else "xla"
+    if attention == "cudnn" and platform == "cpu":
+        raise UsageError("cuDNN's attention runs on GPUs alone; choose auto or xla.")
     for known in IMPLEMENTATIONS:
         if attention == known:
             return known

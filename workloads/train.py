@@ -79,7 +79,7 @@ class _Command(click.Command):
 )
 @click.option(
     "--seed",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 2**31 - 1),
     default=0,
     show_default=True,
     help="Seed of weights and tokens.",
@@ -151,6 +151,7 @@ def main(
     from workloads.sharding import make_mesh, parse_mesh
     from workloads.step import build
 
+    folder = output or Path("reports", "train", model, policy.replace(":", "-"))
     plan = loop.plan(steps, warmup, profile_steps, ahead=dispatch_ahead)
     step = build(
         model_named(model, layers),
@@ -162,6 +163,7 @@ def main(
         offload_optimizer=offload_optimizer,
         attention=attention,
     )
+    manifest.writable(folder)
     devices = step.mesh.devices
     _say(f"Compiling {model}, policy {policy}, for {devices.size} x {devices.flat[0].device_kind}.")
     made = experiment.train(
@@ -173,7 +175,7 @@ def main(
         progress=_progress,
         say=_say,
     )
-    path = manifest.write(made, output or Path("reports", "train", model, policy.replace(":", "-")))
+    path = manifest.write(made, folder)
     click.echo(_summary(made), nl=False)
     click.echo(path)
 

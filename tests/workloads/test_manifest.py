@@ -7,7 +7,17 @@ from nsysoffload.errors import UsageError
 from nsysoffload.recorders.predict.memory import Memory
 from workloads.config import MODELS
 from workloads.loop import StepRecord
-from workloads.manifest import Manifest, Offload, Program, Speed, needs, speed, write, xla_flags
+from workloads.manifest import (
+    Manifest,
+    Offload,
+    Program,
+    Speed,
+    needs,
+    speed,
+    writable,
+    write,
+    xla_flags,
+)
 
 MEMORY = Memory(
     argument_bytes=1000,
@@ -106,3 +116,13 @@ def test_speed_is_that_of_the_median_warm_step():
 )
 def test_flags_are_recorded_without_paths(text, flags):
     assert xla_flags(text) == flags
+
+
+def test_flags_with_an_open_quote_are_kept_as_they_are():
+    assert xla_flags('--xla_dump_to="open --xla_b=1') == ('--xla_dump_to="open', "--xla_b=1")
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be made"):
+        writable(tmp_path / "file" / "run")
