@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 from nsysoffload.errors import UsageError
 from nsysoffload.hardware import TARGETS
@@ -18,6 +19,9 @@ from nsysoffload.recorders.predict.flags import xla_flags
 from nsysoffload.recorders.predict.predict import STEPS, Options, Predicted, predict
 from nsysoffload.recorders.predict.run_folder import write_run
 from nsysoffload.recorders.predict.versions import VersionError
+
+if TYPE_CHECKING:
+    from workloads.config import Config
 
 __all__ = [
     "Request",
@@ -201,7 +205,7 @@ def options_of(request: Request) -> Options:
             " data, and an uneven routing drops tokens instead of taking longer.",
         )
     return Options(
-        name=_title(request),
+        name=_title(request, config),
         preset=request.preset,
         constants=constants,
         contention=request.contention,
@@ -217,15 +221,19 @@ def _devices(request: Request) -> int:
     return math.prod(parse_mesh(request.mesh).values())
 
 
-def _title(request: Request) -> str:
+def _title(request: Request, config: "Config") -> str:
+    from workloads.sharding import RULES, parse_mesh
+
+    axes = parse_mesh(request.mesh)
+    shards = math.prod(axes.get(axis, 1) for axis in RULES["batch"])
     sizes = (
-        (request.layers, f"{request.layers} layers"),
-        (request.batch, f"batch {request.batch}"),
-        (request.seq, f"{request.seq} tokens"),
-        (request.mesh, request.mesh),
-        (request.offload_optimizer, f"{request.optimizer} offloaded"),
+        f"{request.layers} layers" if request.layers else "",
+        f"batch {request.batch or config.batch * shards}",
+        f"{request.seq or config.seq} tokens",
+        request.mesh,
+        f"{request.optimizer} offloaded" if request.offload_optimizer else "",
     )
-    return ", ".join([request.model, *(text for given, text in sizes if given)])
+    return ", ".join([request.model, *filter(None, sizes)])
 
 
 def _arguments(request: Request, variant: str) -> dict[str, object]:

@@ -11,7 +11,10 @@ from nsysoffload.report.format import duration, plain, shorten, size
 from nsysoffload.report.predicted import BANNER, fits
 from nsysoffload.trace.prediction import Corner, Prediction, Range
 
-__all__ = ["render"]
+__all__ = ["ORDER", "render"]
+
+ORDER = "The range is that of the model's constants; a real run may also be ordered otherwise."
+"""What a ranking rests on beside the constants."""
 
 _WIDTH = 100
 
@@ -68,6 +71,8 @@ def _sentences(predictions: Sequence[Prediction]) -> Iterator[str]:
             yield f"{made.variant} on {made.target} ({limit}): {fits(made.memory)}."
     for made in others:
         yield _ranked(base.variant, made.variant, ranking(base, made))
+    if others:
+        yield ORDER
 
 
 def _ranked(base: str, variant: str, rank: Ranking) -> str:

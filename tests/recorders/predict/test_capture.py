@@ -66,13 +66,17 @@ def test_a_folder_is_named_after_its_variant(variant, name):
 @pytest.mark.parametrize(
     ("fields", "title"),
     [
-        ({}, "tiny"),
-        ({"mesh": "fsdp=8", "batch": 16}, "tiny, batch 16, fsdp=8"),
-        ({"layers": 2, "seq": 512}, "tiny, 2 layers, 512 tokens"),
-        ({"offload_optimizer": True, "optimizer": "sgd"}, "tiny, sgd offloaded"),
+        ({}, "tiny, batch 4, 128 tokens"),
+        ({"mesh": "fsdp=8,tensor=2"}, "tiny, batch 32, 128 tokens, fsdp=8,tensor=2"),
+        ({"mesh": "fsdp=8", "batch": 16}, "tiny, batch 16, 128 tokens, fsdp=8"),
+        ({"layers": 2, "seq": 512}, "tiny, 2 layers, batch 4, 512 tokens"),
+        (
+            {"offload_optimizer": True, "optimizer": "sgd"},
+            "tiny, batch 4, 128 tokens, sgd offloaded",
+        ),
     ],
 )
-def test_a_run_is_called_by_what_is_not_left_to_the_model(fields, title):
+def test_a_run_is_called_by_its_model_and_sizes(fields, title):
     assert options_of(Request(model="tiny", target="gb200", **fields)).name == title
 
 

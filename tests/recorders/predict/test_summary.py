@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from nsysoffload.recorders.predict.summary import render
+from nsysoffload.recorders.predict.summary import ORDER, render
 from nsysoffload.trace.prediction import Corner, Range
 from tests.report.examples import PREDICTION
 
@@ -25,8 +25,8 @@ def run(variant, *steps_ms, **fields):
 
 
 def sentences(*predictions):
-    """Return what stands below the table, lines joined."""
-    lines = render(predictions).splitlines()
+    """Return what stands below the table, lines joined, but for what all rankings rest on."""
+    lines = render(predictions).removesuffix(f"{ORDER}\n").splitlines()
     return " ".join(lines[2 + len(predictions) :])
 
 
@@ -38,7 +38,7 @@ def test_runs_stand_side_by_side_under_the_banner():
         "offload  100 ms 90.0 ms to 123 ms     1.00 ms     2.00 ms 100 GB  0 B\n"
         "remat   80.0 ms 70.0 ms to 100 ms     3.00 ms        0 ns 100 GB  0 B\n"
         "remat is faster than offload: step -20.0 % expected, -20.0 % to -19.0 % in the model's"
-        " range.\n"
+        f" range.\n{ORDER}\n"
     )
 
 
