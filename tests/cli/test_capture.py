@@ -245,8 +245,11 @@ def test_a_capture_that_is_ended_leaves_no_compiler_and_no_folder_behind(tmp_pat
         "-o",
         "out",
     ]
-    # A shell that starts tests in the background makes them ignore interrupts.
-    begin = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    # Tests may run in the background, where interrupts and hang-ups are ignored.
+    begin = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        " signal.signal(signal.SIGHUP, signal.SIG_DFL)"
+    )
     run = f"{begin}; from nsysoffload.cli import main; main({words!r}, prog_name='nsysoffload')"
     capture = subprocess.Popen(
         [sys.executable, "-c", run],
