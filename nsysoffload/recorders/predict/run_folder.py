@@ -1,6 +1,5 @@
 """The folder of a predicted run: trace, schedule, and a manifest of what was made how."""
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -8,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from nsysoffload.recorders.predict.bundle import zipped
 from nsysoffload.recorders.predict.compile import Compiled
 from nsysoffload.recorders.predict.predict import Predicted
 from nsysoffload.timeline.phase import phase_of
@@ -28,7 +28,7 @@ def write_run(
     """
     files: dict[str, Callable[[Path], object]] = {
         "trace.sqlite": lambda path: write(predicted.trace(), path),
-        "schedule.hlo.gz": lambda path: path.write_bytes(_zipped(program.text)),
+        "schedule.hlo.gz": lambda path: path.write_bytes(zipped(program.text)),
         "manifest.json": lambda path: path.write_text(_manifest(program, predicted, arguments)),
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,10 +37,6 @@ def write_run(
             write_to(Path(partial, name))
         for name in files:
             Path(partial, name).replace(folder / name)
-
-
-def _zipped(text: str) -> bytes:
-    return gzip.compress(text.encode(), mtime=0)
 
 
 def _manifest(program: Compiled, predicted: Predicted, arguments: Mapping[str, object]) -> str:
