@@ -9,10 +9,11 @@ import shlex
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nsysoffload.errors import UsageError
+from nsysoffload.recorders.predict.flags import without_paths
 from nsysoffload.recorders.predict.memory import Memory
 from workloads.config import Config
 from workloads.loop import StepRecord
@@ -182,13 +183,7 @@ def xla_flags(text: str) -> tuple[str, ...]:
         flags = shlex.split(text)
     except ValueError:  # an open quote, which XLA itself takes as it is
         flags = text.split()
-    return tuple(_without_path(flag) for flag in flags)
-
-
-def _without_path(flag: str) -> str:
-    name, equals, value = flag.rpartition("=")
-    absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
-    return f"{name}{equals}PATH" if absolute or value.startswith("~") else flag
+    return without_paths(tuple(flags))
 
 
 def writable(folder: Path) -> Path:

@@ -19,6 +19,7 @@ import jax
 from jax.ad_checkpoint import Offloadable, Recompute, Saveable, name_p
 
 from nsysoffload.errors import UsageError
+from nsysoffload.recorders.predict.versions import WRONG_GRADIENTS
 
 __all__ = ["POLICIES", "Policy", "check_version", "is_offload", "policy"]
 
@@ -31,8 +32,6 @@ _DOTS = jax.checkpoint_policies
 # The call leaves its output and softmax statistics. Only together do they spare the backward
 # pass a second run, and they have no name of their own, so policies find them by the primitive.
 _CUDNN_ATTENTION = "dot_product_attention_fwd_wrapper"
-
-_WRONG_GRADIENTS = ("0.10.2", "0.11.0")
 
 
 def _named(chosen: Iterable[str], verdict: Any) -> Policy:
@@ -111,7 +110,7 @@ def check_version(policy: str, version: str) -> None:
     UsageError
         If the policy offloads and the version is one of them.
     """
-    if is_offload(policy) and version in _WRONG_GRADIENTS:
+    if is_offload(policy) and version in WRONG_GRADIENTS:
         raise UsageError(
             f"jax {version} silently returns wrong gradients for policy '{policy}' "
             "(openxla/xla#46231: the backward pass reloads the wrong layer); "

@@ -120,6 +120,7 @@ def test_flags_are_recorded_without_paths(text, flags):
 
 def test_flags_with_an_open_quote_are_kept_as_they_are():
     assert xla_flags('--xla_dump_to="open --xla_b=1') == ('--xla_dump_to="open', "--xla_b=1")
+    assert xla_flags('--xla_dump_to="/home/me') == ('--xla_dump_to="PATH',)
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path):

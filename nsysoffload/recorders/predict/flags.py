@@ -36,6 +36,9 @@ _BASE = {"xla_gpu_enable_triton_gemm": "false"}
 # Plain streams: each kernel and copy is an operation of its own, as in a trace to be read.
 _PLAIN_STREAMS = {"xla_gpu_enable_command_buffer": ""}
 
+# Of POSIX, of a home folder or of Windows, at the start of a flag, a value or an item of a list.
+_ABSOLUTE = re.compile(r"""(?:^|(?<=[=,:"']))(?:[~/\\]|[A-Za-z]:[\\/])[^,]*""")
+
 _FLAG = re.compile(r"--(xla_\w+)=(\S*)")
 
 
@@ -83,7 +86,7 @@ def without_paths(flags: tuple[str, ...]) -> tuple[str, ...]:
     >>> without_paths(("--xla_dump_to=/home/me/dump",))
     ('--xla_dump_to=PATH',)
     """
-    return tuple(re.sub(r"(?<=[=,:])[~/][^\s,]*", "PATH", flag) for flag in flags)
+    return tuple(_ABSOLUTE.sub("PATH", flag) for flag in flags)
 
 
 def _parse(text: str) -> dict[str, str]:
