@@ -109,16 +109,15 @@ def capture(
         If one cannot be compiled or timed; an earlier run stays as it was, beside ``failed.log``.
     """
     options = options_of(request)
-    chosen = list(dict.fromkeys(variants))
-    folders = {variant: directory / folder_name(variant) for variant in chosen}
-
+    chosen = {folder_name(variant): variant for variant in variants}  # no two runs in one folder
     cancelled = Event()
 
-    def recorded(variant: str) -> Run:
-        with _logged(folders[variant]) as log:
+    def recorded(name: str) -> Run:
+        folder, variant = directory / name, chosen[name]
+        with _logged(folder) as log:
             program = compiled(request, variant, log, cancelled)
         progress(f"{variant}: compiled in {program.seconds:.0f} s")
-        return timed(request, variant, program, options, folders[variant])
+        return timed(request, variant, program, options, folder)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:

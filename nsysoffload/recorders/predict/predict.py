@@ -25,9 +25,20 @@ from nsysoffload.trace.tables import Trace
 __all__ = ["STEPS", "Options", "Predicted", "predict", "simulated"]
 
 STEPS = 3
-MOST_OPERATIONS = 300_000  # of a step; Llama 3.1 405B has some 20,000
+MOST_OPERATIONS = 300_000  # of a step; Llama 3.1 8B with FSDP has 3,478
 UNKNOWN_SHARE = 0.05  # of a step; beyond it the step's time is in doubt
 HOST_BOUND = 0.9  # of a step; beyond it the GPU mostly waits for launches
+
+# What reading a text raises that no compiler has written; an OffloadError is a sentence already.
+_MALFORMED = (
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+    TypeError,
+    AttributeError,
+    StopIteration,
+)
 
 
 @dataclass(frozen=True)
@@ -122,10 +133,11 @@ def _read(text: str) -> Program:
     try:
         signature = check(text)
         steps = program(parse(text))
-    except (ValueError, LookupError, ArithmeticError, RecursionError) as error:
-        raise _unreadable(error) from error
-    except (TypeError, AttributeError, StopIteration) as error:
-        raise _unreadable(error) from error
+    except _MALFORMED as error:
+        raise OffloadError(
+            "The compiled schedule holds what no compiler is known to write"
+            f" ({type(error).__name__}); compile it again."
+        ) from error
     if signature.state is State.WRONG:
         raise OffloadError(
             f"In the compiled program, {signature.reason}; do not train with it, and do not"
@@ -138,13 +150,6 @@ def _read(text: str) -> Program:
             " predict a step whose loops are shorter."
         )
     return steps
-
-
-def _unreadable(error: Exception) -> OffloadError:
-    return OffloadError(
-        "The compiled schedule holds what no compiler is known to write"
-        f" ({type(error).__name__}); compile it again."
-    )
 
 
 def simulated(steps: Program, target: Target, sheet: Sheet, options: Options) -> Record:
@@ -241,10 +246,10 @@ def _warnings(steps: Program, record: Record, options: Options) -> Iterable[str]
             )
     launching, step = record.host_ns(-1), record.steps()[-1].duration_ns
     if launching > HOST_BOUND * step:
+        graphs = "" if options.command_buffers else " or --command-buffers"
         yield (
             f"The host needs {duration(launching)} to launch a step of {duration(step)}: its time"
-            " says more about launches than about the GPU; a larger batch or"
-            " --command-buffers changes that."
+            f" says more about launches than about the GPU; a larger batch{graphs} changes that."
         )
     loops = [loop.name for loop in _loops(steps.items) if loop.trips is None]
     if loops:
