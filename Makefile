@@ -36,6 +36,7 @@ bench: $(INSTALLED)  ## measure time and memory on a generated trace of a millio
 	$(BIN)/python -m benchmarks
 
 golden: $(INSTALLED)  ## write the golden files and the example report anew, to review as a diff
+	$(BIN)/python docs/pages.py
 	$(BIN)/python docs/bundle.py
 	$(BIN)/nsysoffload demo --bundled -o reports/examples/demo
 	$(BIN)/python docs/screenshot.py

@@ -22,7 +22,7 @@ __all__: list[str] = []
 HERE = Path(__file__).parent
 PYTHON = sys.executable
 FOLDER = Path(tempfile.gettempdir(), "nsysoffload-bench")
-MAX_RATIO = 0.6  # of reading the rows of four tables with sqlite3
+MAX_RATIO = 1  # of reading the rows of six tables with sqlite3
 MAX_PEAK_MB = 1_000
 MAX_GROWTH = 1.25  # of the time per kernel; more than the noise of a difference of two medians
 MAX_START_MS = 300
@@ -85,6 +85,7 @@ def _figures(traces: dict[int, Path], kernels: int, rounds: int, reports: Path) 
     yield from _scale({size: runs[f"analyze {size}"] for size in traces})
     yield from _starts(rounds)
     yield from _stages(traces[kernels], reports / "stages", rounds)
+    yield from _attribution(2 * kernels, rounds)
     yield from _page(reports / str(kernels) / "report.html", rounds)
 
 
@@ -114,7 +115,7 @@ def _ratio(ours: Sequence[Run], theirs: Sequence[Run], value: Callable[[Run], fl
 
 
 def _whole(reading: Sequence[Run], command: Sequence[Run]) -> Iterator[Figure]:
-    yield Figure("sqlite3.fetchall() of four tables", _middle(reading, _wall_s), "s")
+    yield Figure("sqlite3.fetchall() of six tables", _middle(reading, _wall_s), "s")
     yield Figure("  peak memory", _middle(reading, _peak_mb), "MB")
     yield Figure("nsysoffload analyze", _middle(command, _wall_s), "s")
     yield Figure("  peak memory", _middle(command, _peak_mb), "MB", MAX_PEAK_MB)
@@ -155,6 +156,11 @@ def _stages(trace: Path, folder: Path, rounds: int) -> Iterator[Figure]:
         yield Figure(f"stage {stage}", median(run[stage]["wall_s"] for run in runs), "s")
         peak_mb = median(run[stage]["peak_bytes"] for run in runs) / 1e6
         yield Figure("  peak memory so far", peak_mb, "MB")
+
+
+def _attribution(ranges: int, rounds: int) -> Iterator[Figure]:
+    command = [PYTHON, "-m", "benchmarks.attribution", str(ranges), str(rounds)]
+    yield Figure(f"attribution to {ranges:,} ranges", median(json.loads(run(command).output)), "s")
 
 
 def _page(report: Path, rounds: int) -> Iterator[Figure]:

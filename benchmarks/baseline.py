@@ -8,20 +8,24 @@ import sys
 
 __all__ = ["COLUMNS"]
 
-WHERE = "start, end, deviceId, contextId, streamId, correlationId, globalPid, graphNodeId"
+WHEN = "start, end"
+WHERE = f"{WHEN}, deviceId, contextId, streamId, correlationId, globalPid"
+SIGNAL = "contextId, streamId, correlationId, globalPid, eventId, eventSyncId"
 COLUMNS = {
-    "CUPTI_ACTIVITY_KIND_KERNEL": f"{WHERE}, demangledName",
-    "CUPTI_ACTIVITY_KIND_MEMCPY": f"{WHERE}, bytes, copyKind, srcKind, dstKind",
-    "CUPTI_ACTIVITY_KIND_RUNTIME": (
-        "start, end, globalTid, correlationId, nameId, eventClass, returnValue"
+    "CUPTI_ACTIVITY_KIND_KERNEL": (
+        f"{WHERE}, graphNodeId, demangledName, gridX, gridY, gridZ, blockX, blockY, blockZ"
     ),
-    "NVTX_EVENTS": "start, end, eventType, globalTid, domainId, text, textId",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": f"{WHERE}, graphNodeId, bytes, copyKind, srcKind, dstKind",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": f"{WHEN}, globalTid, correlationId, nameId, eventClass",
+    "NVTX_EVENTS": f"{WHEN}, eventType, globalTid, text, textId",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": SIGNAL,
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": SIGNAL,
 }
-"""What attribution needs of kernels, copies, API calls and NVTX ranges."""
+"""What an analysis needs of kernels, copies, API calls, NVTX ranges, waits and events."""
 
 
 def main(file: str) -> None:
-    """Read the four tables, one after the other, and keep them as an analysis would."""
+    """Read the tables, one after the other, and keep them as an analysis would."""
     connection = sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)
     rows = {
         table: connection.execute(f"SELECT {columns} FROM {table}").fetchall()

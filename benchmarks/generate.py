@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nsysoffload.trace.schema import CopyKind, MemKind, NvtxKind
+from nsysoffload.trace.shapes import SHAPE_BITS, shape_of
 from nsysoffload.trace.tables import GPUS, TABLES, UNSET, Source, Trace
 from nsysoffload.trace.writer import write
 
@@ -24,7 +25,7 @@ Ints = NDArray[np.int64]
 
 OPS = 2_000  # kernels of a step, each with a name of its own
 KERNELS_PER_COPY = 12.5
-KERNELS_PER_OTHER_CALL = 50
+EVENTS_PER_COPY = 2  # recorded before it and behind it, and each waited for
 PITCH_NS = 8_500  # from one launch to the next, a little more than the mean kernel
 LEAD_NS = 150_000  # from a launch to the earliest start on the GPU
 CALL_NS, THUNK_NS = 2_500, 4_000
@@ -42,7 +43,8 @@ def trace(kernels: int, devices: int = 1) -> Trace:
     Parameters
     ----------
     kernels : int
-        Kernels of all devices; there are 8 copies and 110 calls and ranges to 100 of them.
+        Kernels of all devices; to 100 of them there are 8 copies, 16 events, 16 waits for them,
+        and 140 calls and ranges.
     devices : int
         GPUs of the one process; each has a host thread of its own.
     """
@@ -71,9 +73,11 @@ def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 def _device(number: int, kernels: int) -> dict[str, pd.DataFrame]:
     random = np.random.default_rng(number)
-    copies, others = int(kernels / KERNELS_PER_COPY), kernels // KERNELS_PER_OTHER_CALL
-    groups = np.repeat([0, 1, 2], [kernels, copies, others])
-    place = np.concatenate([np.arange(n) / max(n, 1) for n in (kernels, copies, others)])
+    copies = int(kernels / KERNELS_PER_COPY)
+    events = EVENTS_PER_COPY * copies
+    counts = (kernels, copies, events, events)
+    groups = np.repeat(np.arange(4), counts)
+    place = np.concatenate([np.arange(n) / max(n, 1) for n in counts])
     order = np.argsort(place, kind="stable")
     group = groups[order]
     op = np.cumsum(group == 0) - 1  # the kernel that a call launches, or comes after
@@ -85,11 +89,18 @@ def _device(number: int, kernels: int) -> dict[str, pd.DataFrame]:
     def launched(of: int) -> dict[str, Any]:
         return {**where, "correlation": correlation[group == of], "graph_node": UNSET}
 
+    def signalled(of: int, stream: Ints | int) -> pd.DataFrame:
+        number, start = np.arange(events), called[group == of]
+        when = {"start_ns": start, "end_ns": start + CALL_NS, "stream": stream}
+        return pd.DataFrame({**launched(of), **when, "event": number % 64, "event_sync": number})
+
     return {
         "kernels": _kernels(launched(0), called[group == 0] + LEAD_NS, random),
         "copies": _copies(launched(1), called[group == 1] + LEAD_NS, op[group == 1], random),
         "calls": _calls(number, called, group, correlation),
         "nvtx_ranges": _ranges(number, called, group, op % OPS),
+        "syncs": signalled(3, COMPUTE),
+        "events": signalled(2, np.where(op[group == 2] % OPS < OPS // 2, OFFLOAD, RELOAD)),
     }
 
 
@@ -105,7 +116,8 @@ def _kernels(where: dict[str, Any], ready: Ints, random: np.random.Generator) ->
         start[mine] = _starts(ready[mine], duration[mine])
     name = pd.Categorical.from_codes(op, categories=pd.Index(_kernel_names(), dtype=object))
     when = {"start_ns": start, "end_ns": start + duration}
-    return pd.DataFrame({**where, "stream": stream, **when, "name": name})
+    shape = shape_of((1, 1, 1)) + (op % 7 << SHAPE_BITS["gridX"])
+    return pd.DataFrame({**where, "stream": stream, **when, "name": name, "shape": shape})
 
 
 def _collective(op: Ints) -> NDArray[np.bool_]:
@@ -147,7 +159,7 @@ def _starts(ready: Ints, duration: Ints) -> Ints:
 
 
 def _calls(number: int, called: Ints, group: Ints, correlation: Ints) -> pd.DataFrame:
-    names = ["cuLaunchKernelEx", "cuMemcpyAsync", "cuStreamWaitEvent"]
+    names = ["cuLaunchKernelEx", "cuMemcpyAsync", "cuEventRecord", "cuStreamWaitEvent"]
     return pd.DataFrame(
         {
             "process": VM | 1,
@@ -162,14 +174,15 @@ def _calls(number: int, called: Ints, group: Ints, correlation: Ints) -> pd.Data
 
 
 def _ranges(number: int, called: Ints, group: Ints, op: Ints) -> pd.DataFrame:
-    """One thunk per call, and one module per step around them."""
+    """One thunk per call, one module per step around them, and the step's own range around that."""
     texts = _thunk_texts()
     module = "XlaModule:#prefix=jit(train_step)/jit(main),hlo_module=jit_train_step,program_id=12#"
     opens = np.flatnonzero(np.r_[True, np.diff(op) < 0])
     closes = np.r_[opens[1:], len(op)] - 1
-    start = np.r_[called - 500, called[opens] - 2_000]
-    end = np.r_[called - 500 + THUNK_NS, called[closes] + 2 * THUNK_NS]
-    text = np.r_[group * OPS + op, np.full(len(opens), len(texts))]
+    start = np.r_[called - 500, called[opens] - 2_000, called[opens] - 3_000]
+    end_ns = called[closes] + 2 * THUNK_NS
+    end = np.r_[called - 500 + THUNK_NS, end_ns, end_ns + 1_000]
+    text = np.r_[group * OPS + op, np.repeat([len(texts), len(texts) + 1], len(opens))]
     return pd.DataFrame(
         {
             "process": VM | 1,
@@ -177,9 +190,9 @@ def _ranges(number: int, called: Ints, group: Ints, op: Ints) -> pd.DataFrame:
             "start_ns": start,
             "end_ns": end,
             "event_type": NvtxKind.PUSH_POP,
-            "domain": 2,
+            "domain": np.repeat([2, 0], [len(called) + len(opens), len(opens)]),
             "text": pd.Categorical.from_codes(
-                text, categories=pd.Index([*texts, module], dtype=object)
+                text, categories=pd.Index([*texts, module, "train_step"], dtype=object)
             ),
         }
     )
@@ -203,16 +216,17 @@ def _kernel_names() -> list[str]:
 
 
 def _thunk_texts() -> list[str]:
-    """Texts of the thunks of kernels, of copies, and of waits, one per operation of a step."""
+    """Texts of thunks of kernels, copies, records and waits, one per operation of a step."""
     half = OPS // 2
     scopes = [
         f"jvp(layer_{op // 40})" if op < half else f"transpose(jvp(layer_{(OPS - 1 - op) // 40}))"
         for op in range(OPS)
     ]
     forms = (
-        "Thunk:#name=jit(train_step)/{}/mlp/dot_general,hlo_op=fusion.{}#",
-        "Thunk:#name=jit(train_step)/{}/checkpoint/offload,hlo_op=copy-start.{}#",
-        "Thunk:#name=jit(train_step)/{}/checkpoint/wait,hlo_op=copy-done.{}#",
+        "Thunk:#name={}/mlp/dot_general,hlo_op=fusion.{}#",
+        "Thunk:#name={}/checkpoint/offload,hlo_op=copy-start.{}#",
+        "Thunk:#name={}/checkpoint/offload,hlo_op=async-start.{}#",
+        "Thunk:#name={}/checkpoint/wait,hlo_op=copy-done.{}#",
     )
     return [form.format(scope, op) for form in forms for op, scope in enumerate(scopes)]
 

@@ -13,13 +13,16 @@ from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 
+from nsysoffload.diagnosis.examine import examine
 from nsysoffload.errors import OffloadError, TraceError, UsageError
-from nsysoffload.hardware import LINKS
+from nsysoffload.hardware import LINKS, HostLink, gpu_named
 from nsysoffload.overlap.transfers import DeviceOverlap, measure
 from nsysoffload.report.compose import compose
 from nsysoffload.report.format import moment
+from nsysoffload.report.gates import checked, parse_gates
 from nsysoffload.report.model import Report
 from nsysoffload.report.ranks import ranked
+from nsysoffload.timeline.steps import StepRule, find_steps
 from nsysoffload.timeline.timeline import DeviceTimeline, Timeline, build
 from nsysoffload.trace.files import export_of, located
 from nsysoffload.trace.reader import GPU_TABLES, read
@@ -41,8 +44,13 @@ _RENDERERS = {"html": "html", "md": "markdown", "json": "json"}  # imported when
 FORMATS = tuple(_RENDERERS)
 
 # What the measures need; the rest of an export is left unread.
-NEEDED_TABLES = (*GPU_TABLES, "calls")
-NEEDED_COLUMNS = {"calls": ("process", "correlation", "start_ns", "name")}
+NEEDED_TABLES = (*GPU_TABLES, "calls", "nvtx_ranges", "syncs", "events")
+NEEDED_COLUMNS = {
+    "calls": ("process", "correlation", "start_ns", "end_ns", "name"),
+    "nvtx_ranges": ("process", "start_ns", "end_ns", "text"),
+    "syncs": ("process", "context", "stream", "correlation", "event", "event_sync"),
+    "events": ("process", "context", "stream", "correlation", "event", "event_sync"),
+}
 
 Progress = Callable[[int, int], None]
 
@@ -56,10 +64,15 @@ class Options:
     collective: str | None = None
     not_compute: str | None = None
     link: str | None = None
+    step_range: str | None = None
+    step_kernel: str | None = None
+    skip_steps: int | None = None
+    fail_under: tuple[str, ...] = ()
+    fail_over: tuple[str, ...] = ()
 
     def given(self) -> dict[str, object]:
         """Return the options that differ from their defaults."""
-        return {name: value for name, value in vars(self).items() if value}
+        return {name: value for name, value in vars(self).items() if value not in (None, ())}
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -88,10 +101,15 @@ def analyze(
     collective: str | None = None,
     not_compute: str | None = None,
     link: str | None = None,
+    step_range: str | None = None,
+    step_kernel: str | None = None,
+    skip_steps: int | None = None,
+    fail_under: str | Sequence[str] = (),
+    fail_over: str | Sequence[str] = (),
     processes: int = 1,
     progress: Progress | None = None,
 ) -> Report:
-    """Measure how far transfers hide behind compute.
+    """Measure how far transfers hide behind compute, and say why they do not.
 
     Parameters
     ----------
@@ -107,6 +125,16 @@ def analyze(
         Regular expressions for kernels to count as collectives, or not as compute, as well.
     link : str, optional
         Key of `nsysoffload.hardware.LINKS`; by default the link follows from the GPU's name.
+    step_range : str, optional
+        Regular expression for whole names of NVTX ranges, each of which is a training step; by
+        default ranges named ``train_step``, else executions of XLA's busiest module.
+    step_kernel : str, optional
+        Regular expression for the name of a kernel that opens each step.
+    skip_steps : int, optional
+        How many leading steps to leave out; by default those that are clearly warm-up.
+    fail_under, fail_over : str or sequence of str, optional
+        Gates, ``NAME=NUMBER``; see `nsysoffload.report.gates`. What became of them is in
+        ``report.gates``.
     processes : int, optional
         How many processes share several traces; with more than one, a script guards its main
         module, as `multiprocessing` demands.
@@ -123,15 +151,27 @@ def analyze(
     named = [traces] if isinstance(traces, str | os.PathLike) else list(traces)
     paths = [located(Path(path)) for path in named]
     devices = [device] if isinstance(device, str | int) else device
-    options = Options(_written(window), tuple(map(str, devices)), collective, not_compute, link)
+    options = Options(
+        window=_written(window),
+        device=tuple(map(str, devices)),
+        collective=collective,
+        not_compute=not_compute,
+        link=link,
+        step_range=step_range,
+        step_kernel=step_kernel,
+        skip_steps=skip_steps,
+        fail_under=_several(fail_under),
+        fail_over=_several(fail_over),
+    )
     _check(options)
+    limits = parse_gates(options.fail_under, options.fail_over)
     if not paths:
         raise UsageError("No trace was given; name at least one.")
     if len({path.resolve() for path in paths}) < len(paths):
         raise UsageError("A trace is given twice; name each rank's trace once.")
     if len(paths) == 1:
-        return _analyzed(paths[0], options, progress)
-    return ranked(paths, _all_analyzed(paths, options, processes, progress))
+        return checked(_analyzed(paths[0], options, progress), limits)
+    return checked(ranked(paths, _all_analyzed(paths, options, processes, progress)), limits)
 
 
 # --- One trace ---
@@ -144,12 +184,23 @@ def _written(window: str | tuple[int, int] | None) -> str | None:
     return f"{int(start)}ns..{int(end)}ns"
 
 
+def _several(texts: str | Sequence[str]) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
 def _check(options: Options) -> None:
     """Fail on options that fit no trace, before anything is read."""
     if options.window:
         parse_window(options.window)
-    for pattern in (options.collective, options.not_compute):
+    for pattern in (
+        options.collective,
+        options.not_compute,
+        options.step_range,
+        options.step_kernel,
+    ):
         _pattern(pattern)
+    if options.skip_steps is not None and options.skip_steps < 0:
+        raise UsageError(f"{options.skip_steps} steps cannot be skipped; give 0 or more.")
     if options.link and options.link not in LINKS:
         raise UsageError(f"Link '{options.link}' is not known; choose from {', '.join(LINKS)}.")
 
@@ -173,8 +224,24 @@ def _analyzed(path: Path, options: Options, progress: Progress | None = None) ->
     overlaps = _recorded(
         [measure(device, window) for device in _chosen(timeline, options.device)], options.window
     )
-    link = LINKS[options.link] if options.link else None
-    return compose(timeline, overlaps, window, options.given(), link)
+    rule = StepRule(_pattern(options.step_range), _pattern(options.step_kernel), options.skip_steps)
+    examined = [
+        examine(
+            timeline,
+            overlap,
+            find_steps(timeline, overlap.device, overlap.window, rule),
+            _link(timeline, overlap, options.link),
+        )
+        for overlap in overlaps
+    ]
+    return compose(timeline, examined, window, options.given())
+
+
+def _link(timeline: Timeline, overlap: DeviceOverlap, name: str | None) -> HostLink | None:
+    if name:
+        return LINKS[name]
+    gpu = gpu_named(timeline.trace.gpus["name"].iloc[overlap.device.number])
+    return gpu.link if gpu else None
 
 
 def _named(trace: Trace, path: Path) -> Trace:

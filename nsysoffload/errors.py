@@ -1,6 +1,9 @@
 """Errors that end a command: one sentence on what is wrong and what to do, and an exit code."""
 
-__all__ = ["OffloadError", "TraceError", "UsageError"]
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["GateFailed", "OffloadError", "TraceError", "UsageError", "unknown_name"]
 
 
 class OffloadError(Exception):
@@ -15,3 +18,23 @@ class TraceError(OffloadError):
 
 class UsageError(OffloadError):
     """An option or argument does not fit the trace, or cannot be read."""
+
+
+class GateFailed(OffloadError):
+    """A report was made and breaks a limit that it was given; one line for each such limit."""
+
+    exit_code = 1
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> UsageError:
+    """Return an error that says which name was perhaps meant, and lists all there are.
+
+    Examples
+    --------
+    >>> print(unknown_name("Metric", "overlop", ["overlap", "stall_ms"]))
+    Metric 'overlop' is not known; did you mean 'overlap'? Known: overlap, stall_ms.
+    """
+    names = list(known)
+    close = get_close_matches(name, names, 1)
+    guess = f"did you mean '{close[0]}'? Known" if close else "choose from"
+    return UsageError(f"{what} '{name[:60]}' is not known; {guess}: {', '.join(names)}.")

@@ -21,10 +21,11 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_a_generated_trace_has_8_copies_and_110_calls_and_ranges_to_100_kernels(devices):
+def test_a_generated_trace_has_8_copies_and_140_calls_and_ranges_to_100_kernels(devices):
     made = trace(1000, devices)
-    assert (len(made.kernels), len(made.copies), len(made.calls)) == (1000, 80, 1100)
-    assert len(made.nvtx_ranges) == 1100 + devices  # and the module of the step
+    assert (len(made.kernels), len(made.copies), len(made.calls)) == (1000, 80, 1400)
+    assert (len(made.events), len(made.syncs)) == (160, 160)
+    assert len(made.nvtx_ranges) == 1400 + 2 * devices  # and the module of the step, and its own
     assert len(made.gpus) == devices
 
 
@@ -44,12 +45,19 @@ def test_each_row_of_a_generated_trace_lies_after_its_call_and_each_call_in_a_ra
     assert (thunks["end_ns"].to_numpy()[at] >= made.calls["end_ns"].to_numpy()).all()
 
 
-def test_the_baseline_reads_every_row_of_the_four_tables(tmp_path):
+def test_every_call_of_a_generated_trace_is_in_a_thunk_an_execution_and_a_step():
+    names = build(trace(5000)).names
+    assert (names.thunk[:-1] >= 0).all()
+    assert set(names.execution[:-1]) == set(range(len(names.executions))) == {0, 1, 2}
+    assert (names.range_texts, set(names.range_[:-1])) == (["train_step"], {0})
+
+
+def test_the_baseline_reads_every_row_of_the_tables(tmp_path):
     file = tmp_path / "trace.sqlite"
     write(trace(1000), file)
     with closing(sqlite3.connect(file)) as db:
         counts = [db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in COLUMNS]
-    assert counts == [1000, 80, 1100, 1101]
+    assert counts == [1000, 80, 1400, 1402, 160, 160]
     read = run([sys.executable, str(ROOT / "benchmarks" / "baseline.py"), str(file)])
     assert int(read.output) == sum(counts)
 

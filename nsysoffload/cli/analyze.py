@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsysoffload.cli.options import debug_option, warn
+from nsysoffload.cli.explain import explain_option
+from nsysoffload.cli.options import debug_option, gate_options, step_options, warn
 from nsysoffload.hardware import LINKS
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def _formats(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
     callback=_formats,
     help="Formats to write, separated by commas.",
 )
+@step_options
 @click.option(
     "--window",
     metavar="A..B",
@@ -66,27 +68,36 @@ def _formats(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
 )
 @click.option("--collective", metavar="REGEX", help="Count these kernels as collectives as well.")
 @click.option("--not-compute", metavar="REGEX", help="Do not count these kernels as compute.")
+@gate_options
+@explain_option
 @debug_option
 def analyze(
     traces: tuple[Path, ...],
     output: str | None,
     formats: tuple[str, ...],
+    step_range: str | None,
+    step_kernel: str | None,
+    skip_steps: int | None,
     window: str | None,
     device: tuple[str, ...],
     link: str | None,
     collective: str | None,
     not_compute: str | None,
+    fail_under: tuple[str, ...],
+    fail_over: tuple[str, ...],
 ) -> None:
-    """Measure how far transfers hide behind compute, and write the report.
+    """Measure how far transfers hide behind compute, say why not, and write the report.
 
     TRACE is an SQLite export of Nsight Systems, a .nsys-rep report (needs nsys) or a folder with a
     trace.sqlite. Several traces, one per rank, give one report: a table of all, and details of the
-    slowest, which is the one with the longest window.
+    slowest.
 
     \b
     Example:
       nsysoffload analyze trace.sqlite
       nsysoffload analyze rank*.sqlite --window 1.5s..2s -o reports/step
+      nsysoffload analyze trace.sqlite --fail-under overlap=80 --fail-over stall_ms=5
+      nsysoffload analyze --explain issued_too_late
     """
     if output == "-" and len(formats) > 1:
         raise click.UsageError("'-o -' prints one format; name it, for example with --format json.")
@@ -99,11 +110,16 @@ def analyze(
     with _progress(traces) as progress:
         report = nsysoffload.analyze(
             traces,
+            step_range=step_range,
+            step_kernel=step_kernel,
+            skip_steps=skip_steps,
             window=window,
             device=device,
             link=link,
             collective=collective,
             not_compute=not_compute,
+            fail_under=fail_under,
+            fail_over=fail_over,
             processes=os.cpu_count() or 1,
             progress=progress,
         )
@@ -114,6 +130,9 @@ def analyze(
         _warn(report)
     else:
         show(report, Path(output) if output else _default_folder(traces), formats)
+    from nsysoffload.report.gates import raise_failed
+
+    raise_failed(report)
 
 
 def show(report: "Report", folder: Path, formats: tuple[str, ...] = _FORMATS) -> None:

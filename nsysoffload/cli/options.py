@@ -5,13 +5,14 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from nsysoffload.errors import OffloadError
+from nsysoffload.errors import GateFailed, OffloadError
 
-__all__ = ["CONTEXT", "Group", "debug_option", "warn"]
+__all__ = ["CONTEXT", "Group", "debug_option", "gate_options", "step_options", "warn"]
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _DEBUG = "nsysoffload.debug"
@@ -27,6 +28,9 @@ class Group(click.Group):
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except GateFailed as failed:
+            click.echo(str(failed), err=True)
+            ctx.exit(failed.exit_code)
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(130)
@@ -76,6 +80,57 @@ debug_option = click.option(
     callback=_note,
     help="Show the traceback of an error.",
 )
+
+
+def step_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say what a training step is."""
+    return _all_of(
+        command,
+        click.option(
+            "--step-range",
+            metavar="REGEX",
+            help="NVTX ranges of this name, matched whole, are the training steps.",
+        ),
+        click.option(
+            "--step-kernel",
+            metavar="REGEX",
+            help="A kernel with this in its name begins a training step.",
+        ),
+        click.option(
+            "--skip-steps",
+            type=int,
+            metavar="N",
+            help="Leave out the first N steps; by default those that are clearly warm-up.",
+        ),
+    )
+
+
+def gate_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that limit metrics of the report."""
+    return _all_of(
+        command,
+        click.option(
+            "--fail-under",
+            multiple=True,
+            metavar="NAME=X",
+            help="Exit with 1 if a metric is under X, such as overlap=80; unknown fails as well."
+            " May be given several times.",
+        ),
+        click.option(
+            "--fail-over",
+            multiple=True,
+            metavar="NAME=X",
+            help="Exit with 1 if a metric is over X, such as stall_ms=5.",
+        ),
+    )
+
+
+def _all_of(
+    command: Callable[..., None], *options: Callable[[Callable[..., None]], Callable[..., None]]
+) -> Callable[..., None]:
+    for option in reversed(options):  # help lists them in the order in which they are given
+        command = option(command)
+    return command
 
 
 def warn(code: str, message: str) -> None:

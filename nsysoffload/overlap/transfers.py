@@ -73,7 +73,8 @@ class DeviceOverlap:
 
     ``kernels`` and ``transfers`` are the timeline's rows in the window, clipped to it; transfers
     have ``hidden_ns`` as well, the part of each under compute. ``kernel_names`` has per name code
-    the ``count`` and ``busy_ns`` of its rows.
+    the ``count`` and ``busy_ns`` of its rows. ``compute``, ``collective``, ``other`` and ``graphs``
+    are unions of what ran, ``unknown`` says why no overlap can be told on the device at all.
     """
 
     device: DeviceTimeline
@@ -82,14 +83,31 @@ class DeviceOverlap:
     transfers: pd.DataFrame
     kernel_names: pd.DataFrame
     kernel_count: int
-    compute_busy_ns: int
-    collective_busy_ns: int
-    other_busy_ns: int
+    compute: Intervals
+    collective: Intervals
+    other: Intervals
+    graphs: Intervals
     idle_ns: int
+    unknown: str | None
     directions: dict[str, DirectionOverlap]
     both: Cover
     concurrent_ns: int
     migrations: dict[str, tuple[int, int]]
+
+    @property
+    def compute_busy_ns(self) -> int:
+        """Time with a compute kernel."""
+        return length_ns(self.compute)
+
+    @property
+    def collective_busy_ns(self) -> int:
+        """Time with a collective."""
+        return length_ns(self.collective)
+
+    @property
+    def other_busy_ns(self) -> int:
+        """Time with other device work."""
+        return length_ns(self.other)
 
     @property
     def is_empty(self) -> bool:
@@ -141,10 +159,12 @@ def measure(device: DeviceTimeline, window: tuple[int, int] | None = None) -> De
         transfers=transfers,
         kernel_names=_by_name(kernels),
         kernel_count=sum(len(spans) for spans in of_kind.values()),
-        compute_busy_ns=length_ns(compute),
-        collective_busy_ns=length_ns(collective),
-        other_busy_ns=length_ns(other),
+        compute=compute,
+        collective=collective,
+        other=other,
+        graphs=graphs,
         idle_ns=end - start - length_ns(everything),
+        unknown=unknown,
         directions=directions,
         both=_cover(union(*moving.values()), compute, collective, graphs, unknown),
         concurrent_ns=length_ns(intersection(moving["h2d"], moving["d2h"])),

@@ -1,18 +1,25 @@
 """Measurements -> `Report`: the one place where the report's fields are filled."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from nsysoffload.hardware import HostLink, Range, gpu_named
+from nsysoffload.diagnosis.examine import Examined
+from nsysoffload.diagnosis.measurements import pairs
+from nsysoffload.hardware import HostLink, Range
+from nsysoffload.overlap.ceilings import savings
 from nsysoffload.overlap.transfers import DeviceOverlap, DirectionOverlap
+from nsysoffload.overlap.window import cut
+from nsysoffload.report.findings import findings
 from nsysoffload.report.format import shorten
+from nsysoffload.report.groups import stalls, transfer_groups
 from nsysoffload.report.lanes import COARSE_COLUMNS, Lane, columns_per_lane, lanes
 from nsysoffload.report.model import (
     Both,
+    Contention,
     Copy,
     Device,
     DeviceTrace,
@@ -25,10 +32,13 @@ from nsysoffload.report.model import (
     Tool,
     Total,
     TraceInfo,
+    WhatIf,
     Window,
 )
-from nsysoffload.report.notes import warnings_of
+from nsysoffload.report.notes import step_warnings, warnings_of
+from nsysoffload.report.steps import lost_by_owner, median, median_step, per_step, steps
 from nsysoffload.report.verdict import verdict
+from nsysoffload.timeline.intervals import covered_ns
 from nsysoffload.timeline.kernels import KINDS, is_copy_like
 from nsysoffload.timeline.timeline import Timeline
 from nsysoffload.trace.tables import UNSET
@@ -38,6 +48,7 @@ __all__ = ["compose"]
 WORST_COPIES = 20
 WORST_IN_LANE = 50
 KERNEL_ROWS = 1000
+CONTENTION_ROWS = 100
 NAME_WIDTH = 200
 
 DRAWN_DEVICES = 16
@@ -46,10 +57,9 @@ BELOW = 0.75  # of the range's low end: clearly slow, not merely at the edge
 
 def compose(
     timeline: Timeline,
-    overlaps: Sequence[DeviceOverlap],
+    examined: Sequence[Examined],
     window: tuple[int, int] | None,
     options: Mapping[str, Any],
-    link: HostLink | None = None,
 ) -> Report:
     """Fill the report of one trace.
 
@@ -57,53 +67,74 @@ def compose(
     ----------
     timeline : Timeline
         The trace in order of time.
-    overlaps : sequence of DeviceOverlap
-        Measurements of the chosen devices, at least one.
+    examined : sequence of Examined
+        What is known of the chosen devices, at least one.
     window : tuple of int or None
         The window that was asked for.
     options : mapping
         Options that were given, for the reader to repeat.
-    link : HostLink, optional
-        Link of all devices; by default it follows from each GPU's name.
     """
+    overlaps = [one.overlap for one in examined]
     gpus = timeline.trace.gpus
-    devices = tuple(_device(gpus.iloc[o.device.number], o, link) for o in overlaps)
+    devices = tuple(_device(gpus.iloc[one.overlap.device.number], one) for one in examined)
+    named = [(device.id, one) for device, one in zip(devices, examined, strict=True)]
     total = _total(devices)
+    found = findings(named)
+    found_by = examined[0].steps.found_by
     trace = timeline.trace.source
     prediction = trace.prediction
     return Report(
         tool=Tool("nsysoffload", version("nsysoffload"), dict(options)),
-        verdict=verdict(total, len(timeline.devices), _windows_ns(devices), trace.kind),
+        verdict=verdict(
+            total,
+            len(timeline.devices),
+            _windows_ns(devices),
+            trace.kind,
+            chosen=devices,
+            findings=found,
+            steps_found_by=found_by,
+        ),
         trace=TraceInfo(
             file=trace.path.name,
             kind=trace.kind,
             recorder=trace.recorder,
             nsys_version=trace.nsys_version,
             export_schema=trace.export_schema,
-            warnings=warnings_of(timeline, overlaps, window),
+            warnings=(*warnings_of(timeline, overlaps, window), *step_warnings(named)),
         ),
         window=Window(
             source="requested" if window else "recorded",
             start_ns=min(o.window[0] for o in overlaps),
             end_ns=max(o.window[1] for o in overlaps),
+            steps_found_by=found_by,
+            skipped_steps=max(len(one.steps.left_out) for one in examined),
         ),
         devices=devices,
         total=total,
         worst_copies=_worst_copies(devices, overlaps),
         kernels=_kernels(overlaps),
+        transfers=tuple(
+            group
+            for name, one in named
+            for group in transfer_groups(name, one, timeline.names.thunks)
+        ),
+        findings=found,
+        stalls=tuple(stall for name, one in named for stall in stalls(name, one)),
+        contention=tuple(row for name, one in named for row in _contention(name, one)),
         memory=prediction.memory if prediction else None,
         range=prediction.step if prediction else None,
         prediction=prediction,
-        lanes=_lanes(devices, overlaps),
+        lanes=_lanes(devices, examined),
     )
 
 
 # --- Devices ---
 
 
-def _device(gpu: "pd.Series[Any]", overlap: DeviceOverlap, link: HostLink | None) -> Device:
-    known = gpu_named(gpu["name"])
-    host_link = link or (known.link if known else None)
+def _device(gpu: "pd.Series[Any]", examined: Examined) -> Device:
+    overlap, host_link = examined.overlap, examined.measurements.link
+    lost = lost_by_owner(examined)
+    drawn = median_step(examined)
     return Device(
         id=gpu["id"],
         ordinal=int(gpu["ordinal"]),
@@ -113,7 +144,34 @@ def _device(gpu: "pd.Series[Any]", overlap: DeviceOverlap, link: HostLink | None
         copy_engines=_set(gpu["copy_engines"]),
         link=_link(host_link, overlap) if host_link else None,
         trace=_device_trace(overlap),
+        steps=steps(examined, lost),
+        per_step=per_step(examined, lost, _what_if(examined)),
+        median_step=None if drawn is None else int(examined.steps.index[drawn]),
     )
+
+
+def _what_if(examined: Examined) -> tuple[WhatIf, ...]:
+    if not len(examined.steps):
+        return ()
+    m = examined.measurements
+    found = savings(m.stall, m.transfers, m.steps, m.compute, m.lone, m.link)
+    return tuple(
+        WhatIf(s.name, None if s.saving_ns is None else median(s.saving_ns), s.assumption)
+        for s in found
+    )
+
+
+def _contention(name: str, examined: Examined) -> Iterator[Contention]:
+    for row in examined.measurements.stretched.iloc[:CONTENTION_ROWS].to_dict("records"):
+        yield Contention(
+            device=name,
+            kernel=shorten(row["name"], NAME_WIDTH),
+            lone_ns=row["lone_ns"],
+            covered_ns=row["covered_ns"],
+            lone_count=row["lone_count"],
+            covered_count=row["covered_count"],
+            excess_ns_per_step=row["excess_ns"] // len(examined.steps),
+        )
 
 
 def _set(value: Any) -> int | None:
@@ -333,20 +391,20 @@ def _kernel(row: Mapping[Any, Any]) -> Kernel:
     )
 
 
-def _lanes(devices: Sequence[Device], overlaps: Sequence[DeviceOverlap]) -> tuple[Lane, ...]:
-    drawn = list(zip(devices, overlaps, strict=True))[:DRAWN_DEVICES]
+def _lanes(devices: Sequence[Device], examined: Sequence[Examined]) -> tuple[Lane, ...]:
+    drawn = list(zip(devices, examined, strict=True))[:DRAWN_DEVICES]
     fine = columns_per_lane(4 * len(drawn))
     made: list[Lane] = []
-    for device, overlap in drawn:
-        keep = np.zeros(len(overlap.transfers), dtype=bool)
-        keep[_worst(overlap.transfers, WORST_IN_LANE)] = True
-        made += lanes(
-            device.id,
-            overlap.kernels,
-            overlap.transfers,
-            overlap.window,
-            fine,
-            COARSE_COLUMNS,
-            keep,
+    for device, one in drawn:
+        step = median_step(one)
+        window = (
+            one.overlap.window if step is None else tuple(one.measurements.steps[step].tolist())
         )
+        kernels, transfers = (
+            cut(rows, *window, window) for rows in (one.overlap.kernels, one.overlap.transfers)
+        )
+        transfers = transfers.assign(hidden_ns=covered_ns(pairs(transfers), one.overlap.compute))
+        keep = np.zeros(len(transfers), dtype=bool)
+        keep[_worst(transfers, WORST_IN_LANE)] = True
+        made += lanes(device.id, kernels, transfers, window, fine, COARSE_COLUMNS, keep)
     return tuple(made)

@@ -11,19 +11,24 @@ from html import escape
 from typing import Any
 
 from nsysoffload.report import format as fmt
+from nsysoffload.report.cards import shared_link
 from nsysoffload.report.model import Device, Direction, Link, Report, SizeClass
+from nsysoffload.report.wording import PARTS, parts_ns
 
 __all__ = [
+    "BAR_MARKS",
     "COLOURS",
     "Figure",
+    "MOST_STEPS",
     "THEMES",
     "axis",
+    "axis_unit",
     "bandwidth",
     "class_name",
     "label",
     "layout",
-    "shared_link",
     "size_classes",
+    "step_split",
     "time_split",
 ]
 
@@ -48,6 +53,12 @@ THEMES = {
         "h2d_range": "#cdeae5",
         "d2h_range": "#f2d8ed",
         "good": "#166f3f",
+        "cause_1": "#b3261e",
+        "cause_2": "#8a5f00",
+        "cause_3": "#5b4bb5",
+        "cause_4": "#00707a",
+        "cause_5": "#a82a66",
+        "cause_6": "#56681a",
     },
     "dark": {
         "paper": "#12161c",
@@ -67,6 +78,12 @@ THEMES = {
         "h2d_range": "#173f3a",
         "d2h_range": "#43253d",
         "good": "#5fcf8f",
+        "cause_1": "#ff7a6e",
+        "cause_2": "#e0b04a",
+        "cause_3": "#a99cf5",
+        "cause_4": "#4cc8d4",
+        "cause_5": "#f58ab4",
+        "cause_6": "#b9cc6a",
     },
 }
 """Colours by role, the same roles in each theme and no colour twice in one."""
@@ -76,7 +93,8 @@ COLOURS = THEMES["light"]
 _WAYS = ("h2d", "d2h")
 _SYMBOLS = {"h2d": "circle", "d2h": "diamond"}
 _HATCHES = {"h2d": "", "d2h": "/"}
-_BAR_MARKS = {"": "bar", "/": "hatched", "\\": "hatched-back", ".": "dotted"}
+BAR_MARKS = {"": "bar", "/": "hatched", "\\": "hatched-back", ".": "dotted"}
+_TIME_UNITS = (("s", 10**9), ("ms", 10**6), ("µs", 10**3))
 _DATA_UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("bytes", 1))
 _SPLIT = (  # colour role, hatch, name
     ("compute", "", "compute alone"),
@@ -87,6 +105,11 @@ _SPLIT = (  # colour role, hatch, name
     ("unknown", ".", "transfers, cannot tell"),
     ("idle", "", "idle"),
 )
+
+
+_PART_STYLES = (("compute", ""), ("hidden", ""), ("collective", ""), ("exposed", "/"), ("idle", ""))
+MOST_STEPS = 120
+"""Steps that the chart shows, the first."""
 
 
 def label(text: str, width: int) -> str:
@@ -122,6 +145,17 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
         "tickfont": {"color": COLOURS["muted"]},
         **settings,
     }
+
+
+def axis_unit(window_ns: int) -> tuple[str, int]:
+    """Choose the unit of the time axis that suits a window, and its nanoseconds.
+
+    Examples
+    --------
+    >>> axis_unit(90_000_000_000), axis_unit(350_000_000), axis_unit(40_000)
+    (('s', 1000000000), ('ms', 1000000), ('µs', 1000))
+    """
+    return next((unit for unit in _TIME_UNITS if window_ns >= 2 * unit[1]), _TIME_UNITS[-1])
 
 
 def bandwidth(report: Report) -> Figure | None:
@@ -227,7 +261,7 @@ def time_split(report: Report) -> Figure:
                 ],
                 "hoverinfo": "text",
                 "visible": any(times),
-                "meta": {"role": role, "mark": _BAR_MARKS[hatch]},
+                "meta": {"role": role, "mark": BAR_MARKS[hatch]},
                 "marker": _filled(role, hatch),
             }
         )
@@ -245,6 +279,73 @@ def time_split(report: Report) -> Figure:
     }
 
 
+def step_split(device: Device) -> Figure | None:
+    """Draw where the time of each step of a device went; ``None`` for less than two steps.
+
+    The parts of a step add up to its duration; steps that are far off are marked.
+    """
+    steps = device.steps[:MOST_STEPS]
+    if len(steps) < 2:
+        return None
+    longest_ns = max(step.duration_ns for step in steps)
+    unit, unit_ns = axis_unit(longest_ns)
+    names = [str(step.index) for step in steps]
+    splits = [parts_ns(step) for step in steps]
+    data = []
+    for part, (name, (role, hatch)) in enumerate(zip(PARTS, _PART_STYLES, strict=True)):
+        times = [split[part] for split in splits]
+        data.append(
+            {
+                "type": "bar",
+                "name": name,
+                "x": names,
+                "y": [time / unit_ns for time in times],
+                "hovertext": [
+                    f"step {step.index}: {name}<br>{fmt.duration(time)} of "
+                    f"{fmt.duration(step.duration_ns)}"
+                    for step, time in zip(steps, times, strict=True)
+                ],
+                "hoverinfo": "text",
+                "visible": any(times),
+                "meta": {"role": role, "mark": BAR_MARKS[hatch]},
+                "marker": _filled(role, hatch),
+            }
+        )
+    far = [step for step in steps if step.outlier]
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "far from the median",
+            "x": [str(step.index) for step in far],
+            "y": [(step.duration_ns + longest_ns * 0.05) / unit_ns for step in far],
+            "hovertext": [f"step {step.index}: {fmt.duration(step.duration_ns)}" for step in far],
+            "hoverinfo": "text",
+            "visible": bool(far),
+            "meta": {"role": "ink", "mark": "diamond"},
+            "marker": {"color": COLOURS["ink"], "symbol": "diamond", "size": 9},
+        }
+    )
+    spare = max(0, 8 - len(names)) / 2  # so that few bars aren't wide ones
+    return {
+        "data": data,
+        "layout": layout(
+            height=300,
+            margin={"l": 62, "r": 14, "t": 8, "b": 56},
+            barmode="stack",
+            bargap=0.3,
+            hovermode="closest",
+            xaxis=axis(
+                "step",
+                type="category",
+                categoryarray=names,
+                range=[-0.5 - spare, len(names) - 0.5 + spare],
+            ),
+            yaxis=axis(unit, showgrid=True, rangemode="tozero"),
+        ),
+    }
+
+
 def _direction(report: Report, way: str) -> Direction:
     """All transfers of one direction."""
     return report.total.h2d if way == "h2d" else report.total.d2h
@@ -253,12 +354,6 @@ def _direction(report: Report, way: str) -> Direction:
 def _timed(direction: Direction) -> list[SizeClass]:
     """Size classes whose bandwidth is known and above zero, as a logarithm needs it."""
     return [c for c in direction.sizes if c.gbps and c.best_gbps and c.bytes]
-
-
-def shared_link(report: Report) -> Link | None:
-    """Return the link of all devices, if it's one and the same."""
-    links = {(d.link.name, d.link.peak_gbps) if d.link else None for d in report.devices}
-    return report.devices[0].link if len(links) == 1 else None
 
 
 def _powers_of_two(low: float, high: float) -> list[int]:
@@ -336,7 +431,7 @@ def _bars(way: str, x: list[str], y: list[float], hover: list[str], axis: str) -
         "yaxis": axis,
         "hovertext": hover,
         "hoverinfo": "text",
-        "meta": {"role": way, "mark": _BAR_MARKS[_HATCHES[way]]},
+        "meta": {"role": way, "mark": BAR_MARKS[_HATCHES[way]]},
         "marker": _filled(way, _HATCHES[way]),
     }
 

@@ -7,7 +7,8 @@ trace cannot tell is an en dash.
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from nsysoffload.report.model import Device, Report
 
@@ -17,6 +18,7 @@ __all__ = [
     "command",
     "count",
     "duration",
+    "figure",
     "labels",
     "limit",
     "moment",
@@ -171,6 +173,28 @@ def shorten(text: str, width: int) -> str:
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
+def figure(key: str, value: Any) -> str:
+    """Figure of the report in the unit that the end of its name states.
+
+    Examples
+    --------
+    >>> figure("stall_ns", 1_500_000), figure("overlap", 0.5), figure("copies", 1234)
+    ('1.50 ms', '50.0 %', '1,234')
+    """
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return plain(str(value))
+    if key in ("start_ns", "end_ns"):
+        return moment(int(value))
+    if key.endswith(("row_id", "stream")):
+        return str(value)
+    for endings, text in _BY_ENDING:
+        if key.endswith(endings):
+            return text(value)
+    return count(value) if isinstance(value, int) else _significant(value)
+
+
 def _scaled(value: int, units: tuple[tuple[str, int], ...]) -> str:
     """Value in the first unit that shows it below 1,000; the smallest unit is exact."""
     unit, factor = next((u for u in units if value < 999.5 * u[1]), units[-1])
@@ -215,3 +239,11 @@ def command(report: Report) -> str:
         for item in value if isinstance(value, list | tuple) else [value]:
             words += [option] if item is True else [option, str(item)]
     return plain(shlex.join(words))
+
+
+_BY_ENDING: tuple[tuple[tuple[str, ...], Callable[[Any], str]], ...] = (
+    (("_ns", "_ns_per_step"), duration),
+    (("gbps",), bandwidth),
+    (("bytes",), size),
+    (("overlap", "share", "unattributed"), share),
+)

@@ -7,25 +7,32 @@ and each stands in an element with that path and its unrounded value.
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
 from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from nsysoffload.report import figures, predicted
+from nsysoffload.report import causes, figures, predicted
 from nsysoffload.report import format as fmt
+from nsysoffload.report.cards import Figure, Words, by_steps, cards, shared_link, unit
 from nsysoffload.report.json import to_dict
-from nsysoffload.report.lane_figure import marks, timeline
-from nsysoffload.report.model import Report
-from nsysoffload.report.remarks import remarks
+from nsysoffload.report.lane_figure import cause_styles, hidden_stalls, marks, timeline
+from nsysoffload.report.model import Device, Report
+from nsysoffload.report.remarks import phase_rows, remarks, steps_text
+from nsysoffload.report.verdict import slowest
+from nsysoffload.report.wording import Told, drawn, gate, told
 
 __all__ = ["render"]
 
 _MAX_MARKS_BYTES = 1_350_000
+_TOP_FINDINGS = 3
+_SPANS = 5  # buttons of one finding
+_MOST_STEPS = 200
+_MOST_TRANSFERS = 200
+_MOST_LAYERS = 128
 _TOP_KERNELS = 30
 _MOST_KERNELS = 300
 _OUTCOMES = {
@@ -38,6 +45,11 @@ _OUTCOMES = {
 _UNKNOWN = {
     "bytes": "the trace has no sizes",
     "burst_gbps": "no run of copies of one device to take it from",
+    "gbps": "no copy with a size and a length",
+    "saving_ns": "the trace cannot tell; see the assumption",
+    "period_ns": "no step follows",
+    "recompute_ns": "the trace names no XLA operation",
+    "unattributed": "the trace names no XLA operation",
     "lone_gbps": "no pinned copy of 16 MiB or more ran with nothing beside it",
 }
 
@@ -59,7 +71,7 @@ def render(report: Report) -> str:
     show = _Numbers(data)
     labels = {device: f"GPU {label}" for device, label in fmt.labels(report.devices).items()}
     icon, outcome = _OUTCOMES[report.verdict.outcome]
-    link = figures.shared_link(report)
+    link = shared_link(report)
     return (
         _environment()
         .get_template("report.html.j2")
@@ -71,7 +83,25 @@ def render(report: Report) -> str:
             facts=list(_facts(report)),
             icon=icon,
             outcome=outcome,
-            cards=list(_cards(report, show)),
+            cards=cards(report),
+            fill=partial(_filled, show),
+            gates=[(limit.passed, gate(limit)) for limit in report.gates],
+            findings=[(finding, _spans(report, finding)) for finding in told(report)],
+            device_labels=labels,
+            unit=unit(report),
+            by_steps=by_steps(report),
+            what="window" if report.window.steps_found_by == "window" else "step",
+            steps_text=steps_text(report),
+            stepped=_stepped(report),
+            medians=[_median(device) for device in report.devices],
+            lost_rows=[_lost_rows(report, device) for device in report.devices],
+            causes={cause: (causes.title(cause), *s) for cause, s in cause_styles(report).items()},
+            marks_of=figures.BAR_MARKS,
+            phases=phase_rows(report),
+            transfers=_transfers(report, labels),
+            copy_spans=_copy_spans(report),
+            timeline_title=_timeline_title(report),
+            most_steps=_MOST_STEPS,
             labels=list(labels.values()),
             copy_labels=[labels.get(copy.device, "") for copy in report.worst_copies],
             links=any(device.link for device in report.devices),
@@ -85,6 +115,9 @@ def render(report: Report) -> str:
             lanes=_marks(report),
             themes=figures.THEMES,
             command=fmt.shorten(fmt.command(report), 2_000),
+            top_findings=_TOP_FINDINGS,
+            most_layers=_MOST_LAYERS,
+            most_transfers=_MOST_TRANSFERS,
             top=_TOP_KERNELS,
             most=_MOST_KERNELS,
             style=_inlined("style.css"),
@@ -106,14 +139,17 @@ class _Numbers:
     def __init__(self, data: dict[str, Any]) -> None:
         self._data = data
 
-    def __call__(self, path: str) -> Markup:
-        """Return the figure in its unit; where the trace can't tell, a dash and the reason."""
-        value, key = self._value(path), path.rpartition(".")[2]
+    def __call__(self, path: str, unit: str = "") -> Markup:
+        """Return the figure in its unit; where the trace can't tell, a dash and the reason.
+
+        The end of a path's name states the unit, unless `unit` does.
+        """
+        value, key = self._value(path), unit or path.rpartition(".")[2]
         if value is None:
             dash = '<abbr class="null" title="{}" data-path="{}">{}</abbr>'
             return Markup(dash).format(self._reason(path, key), path, fmt.UNKNOWN)
         figure = '<data value="{}" data-path="{}">{}</data>'
-        return Markup(figure).format(value, path, _text(key, value))
+        return Markup(figure).format(value, path, fmt.shorten(fmt.figure(key, value), 160))
 
     def meter(self, path: str) -> Markup:
         """Return a bar for a share, nothing where it's unknown."""
@@ -134,23 +170,6 @@ class _Numbers:
         return _UNKNOWN.get(key, "the trace doesn't have it")
 
 
-def _text(key: str, value: Any) -> str:
-    """Write a figure in the unit that the end of its name states."""
-    if key in ("start_ns", "end_ns"):
-        return fmt.moment(value)
-    if key in ("row_id", "stream"):
-        return str(value)
-    for unit, text in (
-        ("_ns", fmt.duration),
-        ("gbps", fmt.bandwidth),
-        ("bytes", fmt.size),
-        ("overlap", fmt.share),
-    ):
-        if key.endswith(unit):
-            return text(value)
-    return fmt.count(value)
-
-
 def _facts(report: Report) -> Iterator[str]:
     """Yield what the reader must know of the trace, in few words."""
     trace, devices = report.trace, report.devices
@@ -164,70 +183,50 @@ def _facts(report: Report) -> Iterator[str]:
         yield f"slowest of {len(report.ranks)} ranks"
 
 
-@dataclass(frozen=True)
-class _Card:
-    """One headline figure and what to read it against."""
-
-    title: str
-    value: Markup | str
-    note: Markup | str
+def _filled(show: _Numbers, words: Words) -> Markup:
+    """Put words and figures together, the figures as elements."""
+    return Markup("").join(show(part.path) if isinstance(part, Figure) else part for part in words)
 
 
-def _cards(report: Report, show: _Numbers) -> Iterator[_Card]:
-    """Yield the headline figures over all devices."""
-    over = f" of {len(report.devices)} GPUs" if len(report.devices) > 1 else ""
-    both = report.total.both
-    yield _Card(
-        "Overlap",
-        show("total.both.overlap"),
-        fmt.shorten(fmt.plain(both.overlap_null_reason), 120)
-        if both.overlap_null_reason
-        else Markup("{} hidden behind compute").format(show("total.both.hidden_ns")),
-    )
-    yield _Card(
-        ("Exposed, or cannot tell" if both.busy_ns and both.overlap is None else "Exposed") + over,
-        show("total.both.exposed_ns"),
-        Markup("{} of it behind collectives").format(show("total.both.hidden_by_collectives_ns")),
-    )
-    yield _Card(
-        f"Transfers busy{over}",
-        show("total.both.busy_ns"),
-        Markup("both directions at once for {}").format(show("total.both.concurrent_ns")),
-    )
-    yield _Card(
-        f"Bytes H2D / D2H{over}",
-        Markup("{} <small>/</small> {}").format(show("total.h2d.bytes"), show("total.d2h.bytes")),
-        Markup("{} and {} copies").format(show("total.h2d.copies"), show("total.d2h.copies")),
-    )
-    for way in ("h2d", "d2h"):
-        yield _Card(
-            f"{way.upper()} bandwidth", show(f"total.{way}.gbps"), _speed(report, way, show)
-        )
-    yield _Card(
-        f"Compute busy{over}",
-        show("total.compute_busy_ns"),
-        Markup("{} kernels, collectives {}").format(
-            show("total.kernels"), show("total.collective_busy_ns")
-        ),
-    )
-    windows = sum(device.trace.window_ns for device in report.devices)
-    idle = sum(device.trace.idle_ns for device in report.devices)
-    yield _Card(
-        f"Idle{over}",
-        fmt.share(idle / windows if windows else None),
-        f"{fmt.duration(idle)} of {fmt.duration(windows)}",
-    )
+def _spans(report: Report, finding: Told) -> list[tuple[int, int]]:
+    """Return the places of a finding that the timeline draws, from the start of what it draws."""
+    found = [device for device in report.devices if device.id == finding.device]
+    if not found:
+        return []
+    start, end = drawn(report, found[0])
+    inside = [span for span in finding.spans if start <= span[0] <= span[1] <= end]
+    return [(a - start, b - start) for a, b in inside[:_SPANS]]
 
 
-def _speed(report: Report, way: str, show: _Numbers) -> Markup:
-    """Put the fastest lone copy of a direction beside the link, where all devices share it."""
-    lone = Markup("fastest lone copy {}").format(show(f"total.{way}.lone_gbps"))
-    link = figures.shared_link(report)
-    if link is None:
-        return lone
-    measured = fmt.span(link.h2d_gbps if way == "h2d" else link.d2h_gbps)
-    name = fmt.shorten(fmt.plain(link.name), 40)
-    return lone + Markup("; {}: {} measured elsewhere").format(name, measured)
+def _copy_spans(report: Report) -> list[tuple[int, int] | None]:
+    """Return where the timeline draws each of the worst copies; ``None`` where it doesn't."""
+    shown = {device.id: drawn(report, device) for device in report.devices}
+    spans: list[tuple[int, int] | None] = []
+    for copy in report.worst_copies:
+        start, end = shown.get(copy.device, (0, -1))
+        inside = start <= copy.start_ns <= copy.end_ns <= end
+        spans.append((copy.start_ns - start, copy.end_ns - start) if inside else None)
+    return spans
+
+
+def _stepped(report: Report) -> list[int]:
+    """Return positions of the devices with steps, the slowest first."""
+    order = [n for n, device in enumerate(report.devices) if device.per_step]
+    return sorted(order, key=lambda n: -report.devices[n].per_step.duration_ns)  # type: ignore[union-attr]
+
+
+def _median(device: Device) -> int | None:
+    """Return the position of a device's median step among its steps."""
+    found = [n for n, step in enumerate(device.steps) if step.index == device.median_step]
+    return found[0] if found else None
+
+
+def _lost_rows(report: Report, device: Device) -> list[str]:
+    """Return the causes that own time of a device's steps, the most costly first."""
+    median = _median(device)
+    lost = dict(device.steps[median].lost) if median is not None else {}
+    medians = device.per_step.lost if device.per_step else {}
+    return sorted({*lost, *medians}, key=lambda c: (-lost.get(c, 0), -medians.get(c, 0), c))
 
 
 def _link_sources(report: Report) -> Iterator[str]:
@@ -241,11 +240,36 @@ def _link_sources(report: Report) -> Iterator[str]:
         )
 
 
+def _transfers(report: Report, labels: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return position and device of the groups of transfers that are shown."""
+    return [
+        (number, labels.get(group.device, "–"))
+        for number, group in enumerate(report.transfers[:_MOST_TRANSFERS])
+    ]
+
+
+def _timeline_title(report: Report) -> str:
+    """Say what the timeline shows."""
+    found = {d.median_step for d in report.devices if d.median_step is not None}
+    if report.window.steps_found_by == "window" or not found:
+        return "Timeline"
+    number = f"step {found.pop()}, the median" if len(found) == 1 else "the median step of each GPU"
+    return f"Timeline of {number}"
+
+
 def _timeline_text(report: Report) -> str:
     """Say how true to the rows the timeline is."""
     drawn = len({lane.device for lane in report.lanes})
     some = f" The first {drawn} devices are drawn." if 0 < drawn < len(report.devices) else ""
     height = " The filled height of a transfer is the share of it that is hidden."
+    if report.stalls:
+        height += (
+            " Lines lead from a copy to the kernel that waited for it: solid where an event proves "
+            "the wait, dashed where it follows from the times; drawn for the longest in view and "
+            "for the one that is pointed at."
+        )
+    if left := hidden_stalls(report):
+        height += f" The {fmt.count(left)} shortest stalls are left out."
     if all(lane.exact for lane in report.lanes):
         return f"Every row is a mark of its own.{height}{some}"
     return (
@@ -274,8 +298,10 @@ def _marks(report: Report) -> dict[str, Any]:
 
 def _figures(report: Report) -> dict[str, figures.Figure]:
     """Figures of the page by name; those without data are left out."""
+    slow = slowest(report.devices)
     made = {
         "timeline": timeline(report),
+        "step_split": figures.step_split(slow) if slow else None,
         "time_split": figures.time_split(report),
         "bandwidth": figures.bandwidth(report),
         "size_classes": figures.size_classes(report),

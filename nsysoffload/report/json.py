@@ -28,6 +28,7 @@ _ORDER = (
     "transfers",
     "worst_copies",
     "findings",
+    "stalls",
     "contention",
     "kernels",
     "memory",

@@ -1,22 +1,43 @@
 """The timeline of the HTML report: its axes as a Plotly figure, its marks as compact columns."""
 
+from collections import Counter, defaultdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nsysoffload.report import causes
 from nsysoffload.report import format as fmt
-from nsysoffload.report.figures import COLOURS, Figure, axis, label, layout
+from nsysoffload.report.figures import COLOURS, Figure, axis, axis_unit, label, layout
 from nsysoffload.report.lanes import Lane, Marks
-from nsysoffload.report.model import Device, Report
+from nsysoffload.report.model import Device, Report, Stall
+from nsysoffload.report.wording import drawn
 
-__all__ = ["LANES", "MAX_DRAWN", "axis_unit", "columns", "marks", "timeline"]
+__all__ = [
+    "LANES",
+    "MAX_DRAWN",
+    "MAX_STALLS",
+    "cause_styles",
+    "columns",
+    "hidden_stalls",
+    "marks",
+    "timeline",
+]
 
-LANES = {"compute": "Compute", "collectives": "Collectives", "h2d": "H2D", "d2h": "D2H"}
+LANES = {
+    "compute": "Compute",
+    "collectives": "Collectives",
+    "h2d": "H2D",
+    "d2h": "D2H",
+    "stalls": "Stalls",
+}
 """Names of the lanes, as shown."""
 
 MAX_DRAWN = 2_000
 """Marks of one lane that are drawn at once; above, the page shows the coarse ones."""
+
+MAX_STALLS = 500
+"""Stalls of one device that the page carries, the longest."""
 
 _PATHS = (  # colour role, hatch; what is hidden is drawn over the whole transfer
     ("compute", ""),
@@ -25,45 +46,42 @@ _PATHS = (  # colour role, hatch; what is hidden is drawn over the whole transfe
     ("hidden", ""),
     ("unknown", "."),
 )
-_TIME_UNITS = (("s", 10**9), ("ms", 10**6), ("µs", 10**3))
 _LANE_PX = 26
 _TOP_PX = 8
 _BOTTOM_PX = 54
 _TITLE_LANES = 1.2  # height of a device's title
 _MAX_NAMES = 2_000
 _NAME_WIDTH = 90
-
-
-def axis_unit(window_ns: int) -> tuple[str, int]:
-    """Choose the unit of the time axis that suits a window, and its nanoseconds.
-
-    Examples
-    --------
-    >>> axis_unit(90_000_000_000), axis_unit(350_000_000), axis_unit(40_000)
-    (('s', 1000000000), ('ms', 1000000), ('µs', 1000))
-    """
-    return next((unit for unit in _TIME_UNITS if window_ns >= 2 * unit[1]), _TIME_UNITS[-1])
+_CAUSES = 6  # colours of causes
+_CAUSE_HATCHES = ("", "/", ".")
 
 
 def timeline(report: Report) -> Figure:
     """Draw axes and styles of the timeline; the page fills in the marks that fit the view.
 
     All marks of one meaning are one path, since thousands of elements would make a page slow; the
-    path's ``meta`` names their meaning. Lanes are centred on the ticks of the y axis, in order.
+    path's ``meta`` names their meaning. Lanes are centred on the ticks of the y axis, in order. Of
+    each device its median step is drawn, from the step's start.
     """
     names = fmt.labels(report.devices)
     ticks: list[tuple[float, str]] = []
     titles = []
     top = 0.0
     for device, lanes in _by_device(report):
-        titles.append(_title(f"GPU {names[device.id]}", device.name, top + _TITLE_LANES / 2))
+        title = f"GPU {names[device.id]}{_step_drawn(report, device)}"
+        titles.append(_title(title, device.name, top + _TITLE_LANES / 2))
         top += _TITLE_LANES
-        ticks += [(top + at + 0.5, LANES[lane.name]) for at, lane in enumerate(lanes)]
-        top += len(lanes)
-    window_ns = report.window.end_ns - report.window.start_ns
-    unit, unit_ns = axis_unit(window_ns)
+        shown = [lane.name for lane in lanes] + ["stalls"] * bool(_stalls(report, device))
+        ticks += [(top + at + 0.5, LANES[name]) for at, name in enumerate(shown)]
+        top += len(shown)
+    unit, unit_ns = axis_unit(_drawn_ns(report))
+    of = "window" if report.window.steps_found_by == "window" else "step"
     return {
-        "data": [_path(role, hatch) for role, hatch in _PATHS],
+        "data": [
+            *(_path(role, role, hatch) for role, hatch in _PATHS),
+            *(_path(f"stall {cause}", *style) for cause, style in cause_styles(report).items()),
+            *(_waits(name, dash) for name, dash in (("proven", "solid"), ("inferred", "dash"))),
+        ],
         "layout": layout(
             height=round(_TOP_PX + _BOTTOM_PX + _LANE_PX * top),
             margin={"l": 92, "r": 14, "t": _TOP_PX, "b": _BOTTOM_PX},
@@ -71,8 +89,8 @@ def timeline(report: Report) -> Figure:
             dragmode="zoom",
             annotations=titles,
             xaxis=axis(
-                f"{unit} since the start of the window",
-                range=[0, window_ns / unit_ns],
+                f"{unit} since the start of the {of}",
+                range=[0, _drawn_ns(report) / unit_ns],
                 showgrid=True,
             ),
             yaxis=axis(
@@ -89,33 +107,69 @@ def timeline(report: Report) -> Figure:
 def marks(report: Report, *, fine: bool = True) -> dict[str, Any]:
     """List the marks of all lanes, in the order of the ticks, with the names they share.
 
-    Times count from the start of the window. ``known`` says whether the trace can tell what of
-    a lane's transfers is hidden. Without `fine`, coarse marks stand in for the fine ones.
+    Times count from the start of what is drawn of a device. ``known`` says whether the trace can
+    tell what of a lane's transfers is hidden. Without `fine`, coarse marks stand in for the fine
+    ones.
     """
     names: dict[str, int] = {}
     labels = fmt.labels(report.devices)
-    start_ns = report.window.start_ns
-    unit, unit_ns = axis_unit(report.window.end_ns - start_ns)
-    lanes = [
-        {
-            "kind": lane.name,
-            "title": f"GPU {labels[device.id]}, {LANES[lane.name]}",
-            "known": _known(device, lane.name),
-            "fine": columns(lane.fine if fine else lane.coarse, start_ns, _interned(lane, names)),
-            "coarse": columns(lane.coarse, start_ns, _interned(lane, names))
-            if fine and len(lane.fine) > MAX_DRAWN
-            else None,
-        }
-        for device, lanes in _by_device(report)
-        for lane in lanes
-    ]
+    unit, unit_ns = axis_unit(_drawn_ns(report))
+    lanes: list[dict[str, Any]] = []
+    for number, (device, found) in enumerate(_by_device(report)):
+        start_ns, _ = drawn(report, device)
+        title = f"GPU {labels[device.id]}"
+        for lane in found:
+            finest = lane.fine if fine else lane.coarse
+            coarse = fine and len(lane.fine) > MAX_DRAWN
+            lanes.append(
+                {
+                    "kind": lane.name,
+                    "title": f"{title}, {LANES[lane.name]}",
+                    "device": number,
+                    "known": _known(device, lane.name),
+                    "fine": columns(finest, start_ns, _interned(lane, names)),
+                    "coarse": columns(lane.coarse, start_ns, _interned(lane, names))
+                    if coarse
+                    else None,
+                }
+            )
+        if stalls := _stalls(report, device):
+            lanes.append(
+                {
+                    "kind": "stalls",
+                    "title": f"{title}, {LANES['stalls']}",
+                    "device": number,
+                    "known": True,
+                    "stalls": [_stall(stall, start_ns, names) for stall in stalls],
+                }
+            )
     return {
         "unit": unit,
         "unit_ns": unit_ns,
         "max_drawn": MAX_DRAWN,
         "names": [fmt.shorten(fmt.plain(name), _NAME_WIDTH) for name in names],
+        "causes": {cause: causes.title(cause) for cause in cause_styles(report)},
         "lanes": lanes,
     }
+
+
+def cause_styles(report: Report) -> dict[str, tuple[str, str]]:
+    """Return colour role and hatch of each cause that owns time, the most costly first."""
+    total: Counter[str] = Counter()
+    for stall in report.stalls:
+        total[stall.cause] += stall.end_ns - stall.start_ns
+    for device in report.devices:
+        total.update(device.per_step.lost if device.per_step else {})
+    order = sorted(total, key=lambda cause: (-total[cause], cause))
+    return {
+        cause: (f"cause_{number % _CAUSES + 1}", _CAUSE_HATCHES[number // _CAUSES % 3])
+        for number, cause in enumerate(order)
+    }
+
+
+def hidden_stalls(report: Report) -> int:
+    """Return how many stalls are too many to be drawn."""
+    return sum(max(0, len(found) - MAX_STALLS) for found in _stalls_of(report).values())
 
 
 def columns(marks: Marks, start_ns: int, names: NDArray[np.int64]) -> dict[str, Any]:
@@ -164,13 +218,13 @@ def _title(name: str, product: str | None, y: float) -> dict[str, Any]:
     }
 
 
-def _path(role: str, hatch: str) -> dict[str, Any]:
-    """All marks of one meaning as one outline; what is exposed is hatched as well as coloured."""
+def _path(name: str, role: str, hatch: str) -> dict[str, Any]:
+    """All marks of one meaning as one outline; what costs time is hatched as well as coloured."""
     return {
         "type": "scatter",
         "mode": "none",
-        "name": role,
-        "meta": role,
+        "name": name,
+        "meta": name,
         "x": [],
         "y": [],
         "fill": "toself",
@@ -187,6 +241,65 @@ def _path(role: str, hatch: str) -> dict[str, Any]:
     }
 
 
+def _waits(name: str, dash: str) -> dict[str, Any]:
+    """Lines from copies to the kernels that waited for them."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"wait {name}",
+        "meta": f"wait {name}",
+        "x": [],
+        "y": [],
+        "line": {"color": COLOURS["ink"], "width": 1.5, "dash": dash},
+        "hoverinfo": "skip",
+    }
+
+
+def _step_drawn(report: Report, device: Device) -> str:
+    """Say which step of a device is drawn, where there are steps."""
+    if report.window.steps_found_by == "window" or device.median_step is None:
+        return ""
+    return f", step {device.median_step}"
+
+
+def _drawn_ns(report: Report) -> int:
+    """Return the longest time that is drawn of a device."""
+    spans = [drawn(report, device) for device, _ in _by_device(report)]
+    return max((end - start for start, end in spans), default=1)
+
+
+def _stalls_of(report: Report) -> dict[str, list[Stall]]:
+    """Return the stalls of each device, the longest first."""
+    found: dict[str, list[Stall]] = defaultdict(list)
+    for stall in sorted(report.stalls, key=lambda s: s.start_ns - s.end_ns):
+        found[stall.device].append(stall)
+    return found
+
+
+def _stalls(report: Report, device: Device) -> list[Stall]:
+    """Return the stalls of a device that are drawn, in order of time."""
+    longest = _stalls_of(report)[device.id][:MAX_STALLS]
+    return sorted(longest, key=lambda stall: stall.start_ns)
+
+
+def _stall(stall: Stall, start_ns: int, names: dict[str, int]) -> list[Any]:
+    """Write a stall as a row: times from the start of what is drawn, names by number."""
+    name = [_number(text, names) for text in (stall.op, stall.kernel)]
+    times = (stall.start_ns, stall.end_ns, stall.blocker_start_ns, stall.blocker_end_ns)
+    proven = int(stall.proven)
+    return [*(time - start_ns for time in times), stall.cause, stall.direction, *name,
+            stall.transfers, proven]  # fmt: skip
+
+
+def _number(name: str | None, names: dict[str, int]) -> int:
+    """Return the number of a name on the page, -1 for none or where the page has too many."""
+    if name is None:
+        return -1
+    if len(names) < _MAX_NAMES:
+        names.setdefault(name, len(names))
+    return names.get(name, -1)
+
+
 def _known(device: Device, lane: str) -> bool:
     """Whether overlap of that lane's transfers is known; of kernels there is nothing to know."""
     direction = {"h2d": device.trace.h2d, "d2h": device.trace.d2h}.get(lane)
@@ -195,10 +308,7 @@ def _known(device: Device, lane: str) -> bool:
 
 def _interned(lane: Lane, names: dict[str, int]) -> NDArray[np.int64]:
     """Numbers of a lane's names on the page; past the page's limit a name is left out."""
-    for name in lane.names:
-        if len(names) < _MAX_NAMES:
-            names.setdefault(name, len(names))
-    return np.array([names.get(name, -1) for name in lane.names], dtype=np.int64)
+    return np.array([_number(name, names) for name in lane.names], dtype=np.int64)
 
 
 def _unless(usual: int, values: NDArray[np.int64]) -> list[int] | None:

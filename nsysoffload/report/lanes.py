@@ -110,7 +110,8 @@ def lanes(
         compute, collective, other), sorted by start.
     transfers : DataFrame
         ``start_ns``, ``end_ns``, ``size_bytes``, ``hidden_ns`` (int64; under compute) and
-        ``direction`` (category; h2d, d2h), sorted by start.
+        ``direction`` (category; h2d, d2h), sorted by start; may have ``label`` (category), what a
+        copy is called, such as its XLA operation.
     window : tuple of int
         Start and end of what is drawn.
     fine_columns, coarse_columns : int
@@ -131,10 +132,11 @@ def lanes(
     collectives = _kernel_rows(kernels, "collective")
     if len(collectives):
         made.append(_lane(device, "collectives", collectives, names, edges))
+    labels = transfers["label"].cat.categories if "label" in transfers else names[:0]
     for direction in ("h2d", "d2h"):
         chosen = (transfers["direction"] == direction).to_numpy()
         rows = _transfer_rows(transfers[chosen])
-        made.append(_lane(device, direction, rows, names, edges, compute, keep[chosen]))
+        made.append(_lane(device, direction, rows, labels, edges, compute, keep[chosen]))
     return tuple(made)
 
 
@@ -157,6 +159,9 @@ def _kernel_rows(kernels: pd.DataFrame, kind: str) -> Marks:
 def _transfer_rows(transfers: pd.DataFrame) -> Marks:
     """One mark per transfer; a size that isn't known counts as nothing."""
     start, end = transfers["start_ns"].to_numpy(), transfers["end_ns"].to_numpy()
+    name = np.full(len(start), _SEVERAL)
+    if "label" in transfers:
+        name = transfers["label"].cat.codes.to_numpy().astype(np.int64)
     return Marks(
         start_ns=start,
         end_ns=end,
@@ -164,7 +169,7 @@ def _transfer_rows(transfers: pd.DataFrame) -> Marks:
         busy_ns=end - start,
         size_bytes=np.maximum(transfers["size_bytes"].to_numpy(), 0),
         hidden_ns=transfers["hidden_ns"].to_numpy(),
-        name=np.full(len(start), _SEVERAL),
+        name=name,
     )
 
 

@@ -18,25 +18,36 @@ __all__ = [
     "SCHEMA",
     "Both",
     "Constant",
+    "Contention",
     "Copy",
     "Corner",
     "Device",
     "DeviceTrace",
     "Direction",
+    "Finding",
+    "Gate",
     "Kernel",
+    "Layer",
     "Link",
     "Memory",
     "Migrations",
+    "PerStep",
     "Prediction",
     "Range",
     "Rank",
     "Report",
     "SizeClass",
+    "Stall",
+    "Step",
+    "StepBoth",
+    "StepDirection",
     "Tool",
     "Total",
     "TraceInfo",
+    "Transfers",
     "Verdict",
     "Warning_",
+    "WhatIf",
     "Window",
 ]
 
@@ -56,8 +67,8 @@ class Tool:
 class Verdict:
     """The answer in one sentence, and as a word for scripts.
 
-    ``outcome`` is ``hidden`` (overlap of 95 % or more), ``partly_hidden``, ``exposed`` (under
-    5 %), ``no_transfers`` or ``cannot_tell``.
+    ``outcome`` is ``hidden`` (overlap of 95 % or more, and no copy starves under kernels),
+    ``partly_hidden``, ``exposed`` (under 5 %), ``no_transfers`` or ``cannot_tell``.
     """
 
     text: str
@@ -86,13 +97,18 @@ class TraceInfo:
 
 @dataclass(frozen=True)
 class Window:
-    """The part of the recording that was analysed; the hull over all devices."""
+    """The part of the recording that was analysed; the hull over all devices.
+
+    ``steps_found_by`` is ``step_range``, ``train_step``, ``xla_module``, ``step_kernel`` or
+    ``window`` (no step marker: the whole window counts as one step). ``skipped_steps`` are warm-up
+    steps and steps that were not recorded whole, which no median counts.
+    """
 
     source: str
     start_ns: int
     end_ns: int
-    steps_found_by: str | None = None
-    skipped_steps: int | None = None
+    steps_found_by: str
+    skipped_steps: int
 
 
 @dataclass(frozen=True)
@@ -182,8 +198,125 @@ class Link:
 
 
 @dataclass(frozen=True)
+class StepDirection:
+    """Transfers of one direction that were issued in one step; fields as in `Direction`.
+
+    ``stall_ns`` is the time for which copies of this direction held compute up, ``hideable_ns``
+    how much of it another schedule could hide.
+    """
+
+    copies: int
+    bytes: int | None
+    sum_ns: int
+    busy_ns: int
+    hidden_ns: int
+    exposed_ns: int
+    hidden_by_collectives_ns: int
+    undetermined_ns: int
+    overlap: float | None
+    overlap_null_reason: str | None
+    gbps: float | None
+    stall_ns: int
+    hideable_ns: int
+
+
+@dataclass(frozen=True)
+class StepBoth:
+    """Both directions together in one step: the union, not the sum."""
+
+    busy_ns: int
+    hidden_ns: int
+    exposed_ns: int
+    hidden_by_collectives_ns: int
+    undetermined_ns: int
+    overlap: float | None
+    overlap_null_reason: str | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One training step on a device, from its first GPU row to its last.
+
+    ``compute_busy_ns + lost_ns == duration_ns``, and the values of ``lost``, one per owner, add up
+    to ``lost_ns``; its keys are the causes that own any, in the order of the causes. ``phases`` is
+    compute time by phase: ``forward``, ``backward``, ``recompute`` and ``other``; several may run
+    at once.
+    ``stall_proven_ns`` is the part of ``stall_ns`` whose wait an event proves. ``best_ns`` is the
+    duration without what another schedule could hide.
+    """
+
+    index: int
+    start_ns: int
+    end_ns: int
+    duration_ns: int
+    period_ns: int | None
+    outlier: bool
+    kernels: int
+    compute_busy_ns: int
+    collective_busy_ns: int
+    idle_ns: int
+    recompute_ns: int | None
+    phases: Mapping[str, int] | None
+    lost_ns: int
+    lost: Mapping[str, int]
+    stall_ns: int
+    stall_proven_ns: int
+    hideable_ns: int
+    best_ns: int
+    h2d: StepDirection
+    d2h: StepDirection
+    both: StepBoth
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What a step would save under an assumption; ``None`` where the trace cannot tell."""
+
+    name: str
+    saving_ns: int | None
+    assumption: str
+
+
+@dataclass(frozen=True)
+class PerStep:
+    """Medians over the chosen steps of a device, each of its own: they need not add up.
+
+    ``steps`` is how many were chosen. ``phases`` and ``recompute_ns`` are ``None`` where the trace
+    names no XLA operation. ``unattributed`` is the share of the steps' GPU rows of which no XLA
+    operation is known, ``None`` without any.
+    """
+
+    steps: int
+    duration_ns: int
+    period_ns: int | None
+    kernels: int
+    compute_busy_ns: int
+    collective_busy_ns: int
+    idle_ns: int
+    recompute_ns: int | None
+    phases: Mapping[str, int] | None
+    lost_ns: int
+    lost: Mapping[str, int]
+    stall_ns: int
+    stall_proven_ns: int
+    hideable_ns: int
+    best_ns: int
+    h2d: StepDirection
+    d2h: StepDirection
+    both: StepBoth
+    outliers: tuple[int, ...]
+    unattributed: float | None
+    what_if: tuple[WhatIf, ...]
+
+
+@dataclass(frozen=True)
 class Device:
-    """One GPU. ``steps`` and ``per_step`` are ``None`` where no training step was looked for."""
+    """One GPU.
+
+    ``steps`` are the chosen steps, none where markers were found but no whole step; ``per_step``
+    is ``None`` then. ``median_step`` is the index of the step whose duration is the median, which
+    the timeline shows.
+    """
 
     id: str
     ordinal: int
@@ -193,8 +326,9 @@ class Device:
     copy_engines: int | None
     link: Link | None
     trace: DeviceTrace
-    steps: None = None
-    per_step: None = None
+    steps: tuple[Step, ...] = ()
+    per_step: PerStep | None = None
+    median_step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -248,6 +382,118 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class Layer:
+    """The part of a group of transfers in one layer: the nth run of its op within a step."""
+
+    layer: int
+    copies: int
+    busy_ns: int
+    hidden_ns: int
+    stall_ns: int
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """Transfers of one XLA op; figures are means over the chosen steps, rounded down.
+
+    Without XLA names, ``op`` says direction, size class and stream, and ``phase`` is ``None``.
+    ``value`` is the checkpoint name of what is moved, where it is known. ``layer`` is the only
+    layer there is, else ``None``, and ``layers`` has each. ``stall_ns`` is the time for which these
+    copies held compute up: they were the last of a chain that the next kernel waited for.
+    """
+
+    device: str
+    op: str
+    op_name: str | None
+    value: str | None
+    layer: int | None
+    phase: str | None
+    direction: str
+    copies: int
+    bytes: int | None
+    busy_ns: int
+    hidden_ns: int
+    stall_ns: int
+    layers: tuple[Layer, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause on one device, what it costs per step, and what to change.
+
+    ``severity`` is ``finding`` if something is lost, else ``note``. ``lost_ns_per_step`` is time
+    outside compute that this cause owns; ``excess_ns_per_step`` is time by which kernels or copies
+    took longer than alone, which is not lost time and never added to it. ``evidence`` are numbers
+    and lists of row ids; its ``spans`` are ``[start_ns, end_ns]`` of the costliest places, on the
+    trace's clock, for the timeline.
+    """
+
+    cause: str
+    severity: str
+    device: str
+    direction: str | None
+    op: str | None
+    lost_ns_per_step: int
+    excess_ns_per_step: int
+    evidence: Mapping[str, Any]
+    message: str
+    advice: str
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A gap between compute kernels that transfers own, in the median step of its device.
+
+    ``blocker_row_id`` is the copy that ended last before ``kernel`` began (``None``: the step
+    ended), which started at ``blocker_start_ns``; ``proven`` by an event that the kernel's stream
+    waited for, else inferred from times.
+    """
+
+    device: str
+    step: int
+    start_ns: int
+    end_ns: int
+    cause: str
+    direction: str
+    op: str | None
+    transfers: int
+    blocker_row_id: int | None
+    blocker_start_ns: int
+    blocker_end_ns: int
+    kernel: str | None
+    proven: bool
+
+
+@dataclass(frozen=True)
+class Contention:
+    """Kernels of one name and launch shape that run longer under transfers than without."""
+
+    device: str
+    kernel: str
+    lone_ns: int
+    covered_ns: int
+    lone_count: int
+    covered_count: int
+    excess_ns_per_step: int
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A limit on a metric of the report.
+
+    ``kind`` is ``under`` (fails below the limit) or ``over`` (fails above it). A ``value`` of
+    ``None`` fails, and ``reason`` says why there is none.
+    """
+
+    name: str
+    kind: str
+    limit: float
+    value: float | None
+    passed: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
 class Rank:
     """One of several traces: its figures over all its devices. The report details the slowest."""
 
@@ -261,11 +507,13 @@ class Rank:
     overlap: float | None
     overlap_null_reason: str | None
     warnings: int
+    step_ns: int | None = None
+    stall_ns: int | None = None
 
 
 @dataclass(frozen=True)
 class Report:
-    """The whole report. Fields that later measurements fill are ``None``."""
+    """The whole report. ``findings`` come worst first."""
 
     tool: Tool
     verdict: Verdict
@@ -276,13 +524,14 @@ class Report:
     worst_copies: tuple[Copy, ...]
     kernels: tuple[Kernel, ...]
     ranks: tuple[Rank, ...] | None = None
-    transfers: None = None
-    findings: None = None
-    contention: None = None
+    transfers: tuple[Transfers, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    stalls: tuple[Stall, ...] = ()
+    contention: tuple[Contention, ...] = ()
     memory: Memory | None = None
     range: Range | None = None
     prediction: Prediction | None = None
-    gates: None = None
+    gates: tuple[Gate, ...] = ()
     schema: str = SCHEMA
     lanes: tuple[Lane, ...] = field(default=(), metadata={"json": False}, compare=False)
     """Marks of the timeline, for the HTML page only; not part of the JSON."""

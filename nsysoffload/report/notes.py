@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from nsysoffload.diagnosis.examine import Examined
 from nsysoffload.hardware import gpu_named
 from nsysoffload.overlap.transfers import DeviceOverlap
 from nsysoffload.report.model import Warning_
@@ -13,12 +14,13 @@ from nsysoffload.timeline.timeline import Timeline
 from nsysoffload.trace.schema import CopyKind
 from nsysoffload.trace.tables import Trace
 
-__all__ = ["warnings_of"]
+__all__ = ["step_warnings", "warnings_of"]
 
 _PAGE_LOCKING = re.compile(
     r"cu(?:da)?(?:MemHostAlloc|MemAllocHost|HostAlloc|MallocHost|MemHostRegister|HostRegister)\w*"
 )
 _COHERENT = "NVLink-C2C"
+_STEPS_NAMED = 8
 
 
 def warnings_of(
@@ -129,3 +131,34 @@ def _clamped(overlaps: Sequence[DeviceOverlap], window: tuple[int, int] | None) 
         " and after the last was not observed."
     )
     return [Warning_("window_clamped", message)]
+
+
+def step_warnings(devices: Sequence[tuple[str, Examined]]) -> tuple[Warning_, ...]:
+    """Say which steps were left out and why, once for devices of which the same is to be said."""
+    said: dict[str, Warning_] = {}
+    for _, device in devices:
+        steps = device.steps
+        if not len(steps):
+            message = (
+                "Steps were found and none was recorded whole and warm, so nothing is said per"
+                " step; record whole steps, or lower --skip-steps."
+                if steps.left_out
+                else "Step markers were found and no GPU row belongs to any, so there are 0 whole"
+                " steps; record while steps run."
+            )
+            said.setdefault(message, Warning_("no_whole_step", message))
+            continue
+        reasons: dict[str, list[int]] = {}
+        for number, reason in steps.left_out:
+            reasons.setdefault(reason, []).append(number)
+        for reason, numbers in reasons.items():
+            message = f"{_steps(numbers)} left out: {reason}."
+            said.setdefault(message, Warning_("steps_left_out", message))
+    return tuple(said.values())
+
+
+def _steps(numbers: Sequence[int]) -> str:
+    """Name steps by number, a few at most."""
+    named = ", ".join(str(number) for number in numbers[:_STEPS_NAMED])
+    more = f" and {len(numbers) - _STEPS_NAMED} more" if len(numbers) > _STEPS_NAMED else ""
+    return f"Step{'s' * (len(numbers) > 1)} {named}{more} {'were' if len(numbers) > 1 else 'was'}"

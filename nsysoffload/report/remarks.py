@@ -3,10 +3,18 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from nsysoffload.report.format import count, duration, labels, size
+from nsysoffload.report.format import count, duration, labels, share, size
 from nsysoffload.report.model import Migrations, Report
 
-__all__ = ["remarks"]
+__all__ = ["phase_rows", "remarks", "steps_text"]
+
+_FOUND_BY = {
+    "step_range": "by the NVTX ranges that were asked for",
+    "train_step": "by NVTX ranges named train_step",
+    "xla_module": "as runs of the XLA module with the most GPU time",
+    "step_kernel": "by the kernel that opens a step",
+}
+_PHASES = ("forward", "backward", "recompute", "other")
 
 
 def remarks(report: Report) -> list[str]:
@@ -23,6 +31,46 @@ def remarks(report: Report) -> list[str]:
         Sentences; text from the trace is in them as it is there.
     """
     return [*_unknown(report), *_migrations(report)]
+
+
+def steps_text(report: Report) -> str:
+    """Say how training steps were found, and what was left out.
+
+    Parameters
+    ----------
+    report : Report
+        The report.
+    """
+    window = report.window
+    if window.steps_found_by == "window":
+        return "No training step was found: the whole window counts as one."
+    skipped = window.skipped_steps
+    left_out = (
+        "none was left out"
+        if not skipped
+        else (
+            f"{count(skipped)} {'was' if skipped == 1 else 'were'} left out, as warm-up or not"
+            " recorded whole"
+        )
+    )
+    return f"Steps were found {_FOUND_BY[window.steps_found_by]}; {left_out}."
+
+
+def phase_rows(report: Report) -> list[tuple[int, str, str]]:
+    """Return position of the device, phase, and its share of compute time, of all that are known.
+
+    Parameters
+    ----------
+    report : Report
+        The report.
+    """
+    return [
+        (number, phase, share(time_ns / step.compute_busy_ns if step.compute_busy_ns else None))
+        for number, device in enumerate(report.devices)
+        if (step := device.per_step) and step.phases
+        for phase in _PHASES
+        if (time_ns := step.phases.get(phase)) is not None
+    ]
 
 
 def _unknown(report: Report) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""GPU row -> the API call that made it.
+"""GPU row -> API call -> NVTX ranges around it: XLA's operation, its program's execution, others.
 
-Correlation ids are unique within a process only, so the key is (process, correlation id). Calls of
-other event classes, which repeat it, are never read. A GPU row whose call lies outside the
-recording has none.
+A GPU row belongs to a range in which its API call begins, on the call's own thread. Of XLA's ranges
+the innermost counts: those of loops, conditions and command buffers surround those of their parts.
+The domain of a range says nothing; exports number domains as they come.
 """
 
 from dataclasses import dataclass
@@ -11,69 +11,141 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["CallIndex"]
+from nsysoffload.timeline.calls import CallIndex
+from nsysoffload.timeline.phase import phase_of
+from nsysoffload.timeline.ranges import innermost
+from nsysoffload.timeline.xla import MODULE, THUNK, fields, op_name
+from nsysoffload.trace.tables import NO_TIME, UNSET
 
-_CORRELATION_BITS = 32
-_MAX_PLACES_PER_CALL = 4  # beyond, looking up places takes more memory than the calls
+__all__ = ["Attribution", "attribute"]
+
+Ints = NDArray[np.int64]
+
+_THREAD_BITS = 24
+_MOST_DIGITS = 19  # that fit an int64 in any case
 
 
 @dataclass(frozen=True)
-class CallIndex:
-    """API calls by (process, correlation id).
+class Attribution:
+    """What surrounds each API call: positions by position in `CallIndex.keys`.
 
-    ``keys`` are sorted and distinct, ``first`` is the earliest call of each key, and ``group`` the
-    position in ``keys`` of each call, -1 for a call without a correlation id. ``place`` is the
-    position in ``keys`` by key, -1 at its end; there is none where ids are scattered too widely.
+    ``thunk``, ``execution`` and ``range_`` have one element more than there are keys, which is -1,
+    so that they can be asked for call -1, that is for rows without a call. They are rows of
+    ``thunks``, rows of ``executions`` and positions in ``range_texts``; -1 for none.
+
+    ``thunks`` has a row per text of a thunk and per program: ``hlo_op``, ``op_name`` (JAX's path,
+    whole), ``phase`` and ``module``, empty where the text does not say. ``executions`` has a row
+    per range of a program, sorted by start: ``process``, ``thread``, ``start_ns``, ``end_ns``
+    (UNSET if still open), ``module`` and ``program_id`` (UNSET if not said). ``range_`` is the
+    innermost range that is not XLA's.
     """
 
-    processes: pd.Index
-    span: int
-    keys: NDArray[np.int64]
-    first: NDArray[np.int64]
-    group: NDArray[np.int64]
-    place: NDArray[np.int64] | None
-
-    @classmethod
-    def build(cls, calls: pd.DataFrame) -> "CallIndex":
-        """Index the calls of table `CALLS`."""
-        processes = pd.Index(_shortened(calls["process"].to_numpy())).unique()
-        correlation = calls["correlation"].to_numpy()
-        span = 1 + int(correlation.max(initial=0, where=correlation < 1 << _CORRELATION_BITS))
-        key = _keys(calls, processes, span)
-        # Where several calls share an id the earliest counts, so that no row seems to precede it.
-        by_start = np.argsort(calls["start_ns"].to_numpy(), kind="stable")
-        order = by_start[np.argsort(key[by_start], kind="stable")]
-        order = order[np.searchsorted(key[order], 0) :]
-        opens = np.r_[True, np.diff(key[order]) > 0] if len(order) else np.empty(0, dtype=bool)
-        group = np.full(len(calls), -1, dtype=np.int64)
-        group[order] = np.cumsum(opens) - 1
-        first = order[opens]
-        place = None
-        if len(processes) * span <= _MAX_PLACES_PER_CALL * len(calls):
-            place = np.full(len(processes) * span + 1, -1, dtype=np.int64)
-            place[key[first]] = np.arange(len(first))
-        return cls(processes, span, key[first], first, group, place)
-
-    def of(self, rows: pd.DataFrame) -> NDArray[np.int64]:
-        """Return for each GPU row the position in ``keys`` of its call, -1 if it has none."""
-        if len(self.keys) == 0:
-            return np.full(len(rows), -1, dtype=np.int64)
-        key = _keys(rows, self.processes, self.span)
-        if self.place is not None:
-            return self.place[key]
-        at = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
-        return np.where((key >= 0) & (self.keys[at] == key), at, -1)
+    thunks: pd.DataFrame
+    executions: pd.DataFrame
+    range_texts: list[str]
+    thunk: Ints
+    execution: Ints
+    range_: Ints
 
 
-def _keys(rows: pd.DataFrame, processes: pd.Index, span: int) -> NDArray[np.int64]:
-    """Pack process and correlation id into one integer; -1 where no call can have them."""
-    codes, unique = pd.factorize(_shortened(rows["process"].to_numpy()))
-    process = processes.get_indexer(pd.Index(unique))[codes] if len(unique) else codes
-    correlation = rows["correlation"].to_numpy()
-    known = (process >= 0) & (correlation > 0) & (correlation < span)
-    return np.where(known, process.astype(np.int64) * span + correlation, -1)
+def attribute(index: CallIndex, calls: pd.DataFrame, ranges: pd.DataFrame) -> Attribution:
+    """Find the NVTX ranges around API calls.
+
+    Parameters
+    ----------
+    index : CallIndex
+        The calls by process and correlation id.
+    calls : DataFrame
+        Table `CALLS`, from which the index was built.
+    ranges : DataFrame
+        Table `NVTX_RANGES`.
+    """
+    known = (ranges["start_ns"] != NO_TIME) & (ranges["process"] != UNSET)
+    ranges = ranges if known.all() else ranges[known.to_numpy()]
+    texts = list(ranges["text"].cat.categories)
+    text = ranges["text"].cat.codes.to_numpy().astype(np.int64)
+    is_thunk, is_module = (_begin_with(texts, kind)[text] for kind in (THUNK, MODULE))
+    modules = np.flatnonzero(is_module)
+    modules = modules[np.argsort(ranges["start_ns"].to_numpy()[modules], kind="stable")]
+    called = calls[["process", "thread", "start_ns"]].take(index.first)
+    in_thunk, execution, in_other = (
+        _around(called, ranges, rows)
+        for rows in (np.flatnonzero(is_thunk), modules, np.flatnonzero(~is_thunk & ~is_module))
+    )
+    thunks, thunk = _thunks(
+        texts,
+        _at(text[is_thunk], in_thunk),
+        _at(text[modules], execution),
+    )
+    range_texts, range_ = _compact(_at(text[~is_thunk & ~is_module], in_other))
+    return Attribution(
+        thunks=thunks,
+        executions=_executions(ranges.iloc[modules], texts),
+        range_texts=[texts[code] for code in range_texts],
+        thunk=thunk,
+        execution=execution,
+        range_=range_,
+    )
 
 
-def _shortened(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """One value for all where they are alike, which is usual and quick to see."""
-    return values[:1] if len(values) and (values == values[0]).all() else values
+def _begin_with(texts: list[str], kind: str) -> NDArray[np.bool_]:
+    """Tell for each text whether it is of a kind; one more than there are, as no text is none."""
+    return np.array([*(text.startswith(kind) for text in texts), False], dtype=bool)
+
+
+def _around(called: pd.DataFrame, ranges: pd.DataFrame, rows: Ints) -> Ints:
+    """Return for each call, and for none, the position in `rows` of the innermost range."""
+    start, end = (ranges[name].to_numpy()[rows] for name in ("start_ns", "end_ns"))
+    thread, at_thread = _threads(ranges)[rows], _threads(called)
+    found: Ints = innermost(start, end, thread, called["start_ns"].to_numpy(), at_thread)
+    return np.append(found, -1)
+
+
+def _threads(rows: pd.DataFrame) -> Ints:
+    """Pack process and thread into one integer again, as exports have it."""
+    packed: Ints = rows["process"].to_numpy() << _THREAD_BITS | rows["thread"].to_numpy()
+    return packed
+
+
+def _at(values: Ints, positions: Ints) -> Ints:
+    """Return the values at positions, and -1 at position -1."""
+    found: Ints = np.r_[values, -1][positions]
+    return found
+
+
+def _compact(codes: Ints) -> tuple[Ints, Ints]:
+    """Return the codes that occur, and each code's place among them; -1 stays."""
+    used, place = np.unique(np.r_[-1, codes], return_inverse=True)
+    return used[1:], place[1:] - 1
+
+
+def _thunks(texts: list[str], thunk: Ints, module: Ints) -> tuple[pd.DataFrame, Ints]:
+    """Return a row per thunk text and module text that occur together, and each call's row."""
+    none = len(texts)
+    pair = np.where(thunk < 0, -1, thunk * (none + 1) + np.where(module < 0, none, module))
+    used, row = _compact(pair)
+    parsed = [
+        (fields(texts[of_thunk]), fields(texts[of_module]) if of_module < none else {})
+        for of_thunk, of_module in zip(*np.divmod(used, none + 1), strict=True)
+    ]
+    names = [op_name(op.get("name", ""), program.get("prefix", "")) for op, program in parsed]
+    columns = {
+        "hlo_op": [op.get("hlo_op", "") for op, _ in parsed],
+        "op_name": names,
+        "phase": [phase_of(name) for name in names],
+        "module": [program.get("hlo_module", "") for _, program in parsed],
+    }
+    return pd.DataFrame(columns, dtype=object), row
+
+
+def _executions(ranges: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
+    used, place = _compact(ranges["text"].cat.codes.to_numpy().astype(np.int64))
+    programs = [fields(texts[code]) for code in used]
+    names = np.array([program.get("hlo_module", "") for program in programs], dtype=object)
+    ids = np.array([_number(program.get("program_id", "")) for program in programs], dtype=np.int64)
+    frame = ranges[["process", "thread", "start_ns", "end_ns"]].reset_index(drop=True)
+    return frame.assign(module=names[place], program_id=ids[place])
+
+
+def _number(digits: str) -> int:
+    return int(digits) if digits.isdecimal() and len(digits) < _MOST_DIGITS else UNSET

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nsysoffload.timeline.attribution import CallIndex
+from nsysoffload.timeline.calls import CallIndex
 from nsysoffload.trace.tables import NO_TIME, UNSET, TraceWarning
 
 __all__ = ["believed", "believed_sizes"]
@@ -38,7 +38,7 @@ def believed(
     Parameters
     ----------
     frames : mapping of DataFrame
-        GPU tables of a trace by name.
+        GPU tables of a trace by name, with ``call`` (position in the index's keys, or -1).
     calls : DataFrame
         Table `CALLS`.
     index : CallIndex
@@ -115,12 +115,12 @@ def _far(frame: pd.DataFrame, middle: int) -> NDArray[np.bool_]:
 
 
 def _before_call(frame: pd.DataFrame, calls: pd.DataFrame, index: CallIndex) -> NDArray[np.bool_]:
-    if len(index.keys) == 0 or "correlation" not in frame:
+    if len(index.keys) == 0:
         return np.zeros(len(frame), dtype=bool)
     called = calls["start_ns"].to_numpy()[index.first]
     # A call without a believable time says nothing about its rows.
     called = np.where((called < -_LARGEST_NS) | (called > _LARGEST_NS), -_LARGEST_NS, called)
-    at = index.of(frame)
+    at = frame["call"].to_numpy()
     return (at >= 0) & (frame["start_ns"].to_numpy() < called[at] - MAX_BEFORE_CALL_NS)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nsysoffload.timeline.attribution import CallIndex
+from nsysoffload.timeline.calls import CallIndex
 from nsysoffload.trace.tables import UNSET, TraceWarning
 
 __all__ = ["coverage_warnings", "names_matching"]
@@ -35,14 +35,14 @@ def coverage_warnings(
     index : CallIndex
         The calls by process and correlation id.
     tables : list of DataFrame
-        GPU tables.
+        GPU tables, with ``call`` (position in the index's keys, or -1).
     """
     launch = names_matching(calls["name"], _LAUNCH) & (index.group >= 0)
     if not launch.any():
         return []
     has_row = np.zeros(len(index.keys) + 1, dtype=bool)
     for table in tables:
-        has_row[index.of(table)] = True
+        has_row[table["call"].to_numpy()] = True
     has_row[-1] = False  # where rows without a call point to
     launches = pd.DataFrame(
         {

@@ -17,6 +17,7 @@ __all__ = [
     "difference",
     "empty",
     "grouped_length_ns",
+    "grouped_union",
     "intersection",
     "intervals",
     "length_ns",
@@ -206,3 +207,45 @@ def grouped_length_ns(
         np.cumsum(np.maximum(ends - begins, 0), out=done[1:])
         lengths[first:last] = np.diff(done[bounds - bounds[0]])
     return lengths
+
+
+def grouped_union(
+    start: NDArray[np.int64], end: NDArray[np.int64], group: NDArray[np.integer[Any]]
+) -> tuple[Intervals, NDArray[np.integer[Any]]]:
+    """Union of the intervals of each group.
+
+    Parameters
+    ----------
+    start, end : int64 array, shape (n,)
+        Intervals in any order.
+    group : int array, shape (n,)
+        Group of each interval.
+
+    Returns
+    -------
+    spans : int64 array, shape (m, 2)
+        The unions, sorted by group, then start.
+    group : int array, shape (m,)
+        Group of each of them.
+    """
+    order = np.lexsort((start, group))
+    order = order[end[order] > start[order]]
+    start, end, group = start[order], end[order], group[order]
+    if len(start) == 0:
+        return empty(), group
+    new = np.r_[True, group[1:] != group[:-1]]
+    # Ends of a group lie above those of the groups before it, so that one maximum serves all.
+    lift = np.cumsum(new) - 1
+    reach = end.copy()
+    stretch = int(end.max() - start.min()) + 1
+    if stretch <= (1 << 62) // (int(lift[-1]) + 1):
+        reach = np.maximum.accumulate(end - start.min() + lift * stretch)
+        reach += start.min() - lift * stretch
+    else:
+        for first, last in zip(
+            np.flatnonzero(new), [*np.flatnonzero(new)[1:], len(new)], strict=True
+        ):
+            reach[first:last] = np.maximum.accumulate(end[first:last])
+    opens = new | np.r_[True, start[1:] > reach[:-1]]
+    closes = np.r_[opens[1:], True]
+    return np.column_stack([start[opens], reach[closes]]), group[opens]

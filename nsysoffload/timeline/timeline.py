@@ -8,8 +8,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nsysoffload.timeline import clocks
-from nsysoffload.timeline.attribution import CallIndex
+from nsysoffload.timeline.attribution import Attribution, attribute
 from nsysoffload.timeline.belief import believed, believed_sizes
+from nsysoffload.timeline.calls import CallIndex
 from nsysoffload.timeline.coverage import coverage_warnings
 from nsysoffload.timeline.intervals import Intervals, intervals, union
 from nsysoffload.timeline.kernels import KINDS, kinds
@@ -33,6 +34,9 @@ class DeviceTimeline:
     union of device copies, memsets and kernels that are explicit copies, ``graphs`` that of graphs
     traced as a whole. ``recorded`` is from the first row to the last. ``ordinals`` are the device
     numbers that processes used for it. ``doubt`` says why the clocks are doubtful.
+
+    Kernels and copies have ``call`` as well: the position of their API call in `Timeline.index` and
+    `Timeline.names`, -1 if they have none.
     """
 
     number: int
@@ -48,9 +52,14 @@ class DeviceTimeline:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A trace, put in order: one entry per GPU of ``trace.gpus`` that has believable rows."""
+    """A trace, put in order: one entry per GPU of ``trace.gpus`` that has believable rows.
+
+    ``index`` finds API calls, and ``names`` says which NVTX ranges surround each.
+    """
 
     trace: Trace
+    index: CallIndex
+    names: Attribution
     devices: tuple[DeviceTimeline, ...]
     warnings: tuple[TraceWarning, ...]
 
@@ -65,14 +74,13 @@ def build(
     Parameters
     ----------
     trace : Trace
-        With the GPU tables and ``calls`` read.
+        With the GPU tables, ``calls`` and ``nvtx_ranges`` read.
     collective, not_compute : pattern, optional
         Corrections to the classes of kernels, see `nsysoffload.timeline.kernels.kinds`.
     """
     index = CallIndex.build(trace.calls)
-    rows, warnings = believed(
-        {name: getattr(trace, name) for name in _GPU_TABLES}, trace.calls, index
-    )
+    tables = {name: _called(getattr(trace, name), index) for name in _GPU_TABLES}
+    rows, warnings = believed(tables, trace.calls, index)
     warnings += coverage_warnings(trace.calls, index, list(rows.values()))
     warnings += _unmatched(rows["kernels"], collective, not_compute)
     warnings += _traced_whole(len(rows["graph_spans"]))
@@ -85,7 +93,13 @@ def build(
         for number in range(len(trace.gpus))
         if (device := _device(number, {name: _of(number, frame) for name, frame in rows.items()}))
     )
-    return Timeline(trace, devices, (*warnings, *doubts))
+    names = attribute(index, trace.calls, trace.nvtx_ranges)
+    return Timeline(trace, index, names, devices, (*warnings, *doubts))
+
+
+def _called(frame: pd.DataFrame, index: CallIndex) -> pd.DataFrame:
+    """Add ``call``, the position of each row's API call."""
+    return frame.assign(call=index.of(frame))
 
 
 # --- Classes ---

@@ -18,6 +18,7 @@ import pandas as pd
 
 from nsysoffload.trace.ddl import SCHEMA_VERSION
 from nsysoffload.trace.schema import CopyKind, MemKind, NvtxKind
+from nsysoffload.trace.shapes import shape_of
 from nsysoffload.trace.tables import GPUS, TABLES, UNSET, Source, Table, Trace
 from nsysoffload.trace.writer import write
 
@@ -119,11 +120,23 @@ class TraceBuilder:
     # --- Rows of GPUs ---
 
     def kernel(
-        self, when: Span, name: str, *, graph_node: int = UNSET, **where: Unpack[Where]
+        self,
+        when: Span,
+        name: str,
+        *,
+        grid: tuple[int, int, int] = (1, 1, 1),
+        graph_node: int = UNSET,
+        **where: Unpack[Where],
     ) -> Self:
-        """Add a kernel."""
+        """Add a kernel, launched as one block or as a grid of them."""
         return self._issued(
-            "kernels", when, "cudaLaunchKernel", where, name=name, graph_node=graph_node
+            "kernels",
+            when,
+            "cudaLaunchKernel",
+            where,
+            name=name,
+            shape=shape_of(grid),
+            graph_node=graph_node,
         )
 
     def copy(

@@ -19,13 +19,14 @@ class Layout:
     """A table of ours in an export.
 
     ``columns`` maps our columns to the export's, ``strings`` our text columns to those that hold
-    ids of StringIds for them. ``where`` is SQL that chooses its rows, ``last_row`` their largest
-    rowid, None if they have none.
+    ids of StringIds for them, ``packed`` those of ours that are computed to their SQL. ``where`` is
+    SQL that chooses its rows, ``last_row`` their largest rowid, None if they have none.
     """
 
     table: str
     columns: Mapping[str, str]
     strings: Mapping[str, tuple[str, ...]]
+    packed: Mapping[str, str]
     where: str
     last_row: int | None
 
@@ -35,6 +36,7 @@ class Layout:
             self,
             columns={ours: theirs for ours, theirs in self.columns.items() if ours in columns},
             strings={ours: theirs for ours, theirs in self.strings.items() if ours in columns},
+            packed={ours: sql for ours, sql in self.packed.items() if ours in columns},
         )
 
     def is_empty(self, export: Export) -> bool:
@@ -120,4 +122,13 @@ def _describe(export: Export, origin: Origin, table: str) -> tuple[Layout, list[
     columns = {ours: column for ours, column in matches.items() if column is not None}
     if "text" in origin.strings and "text" in present:
         columns["text"] = present["text"]
-    return Layout(table, columns, strings, where or "1", last_row), sorted(missing)
+    packed = {
+        ours: _packed({present[name.lower()]: bits for name, bits in theirs.items()})
+        for ours, theirs in origin.packed.items()
+        if _lower(theirs) <= present.keys()
+    }
+    return Layout(table, columns, strings, packed, where or "1", last_row), sorted(missing)
+
+
+def _packed(columns: Mapping[str, int]) -> str:
+    return " + ".join(f"({quoted(name)} - 1 << {bits})" for name, bits in columns.items()) + " - 1"

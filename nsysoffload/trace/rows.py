@@ -97,6 +97,7 @@ def _queries(layout: Layout) -> list[str]:
     """Return the query of a table, split by row id where it is large."""
     select = ", ".join(
         [f"{_cell(ours, _sql(column))} AS {ours}" for ours, column in layout.columns.items()]
+        + [f"{_cell(ours, sql)} AS {ours}" for ours, sql in layout.packed.items()]
         + [
             f"CAST({_coalesce(ids)} AS INTEGER) AS {ours}_id"
             for ours, ids in layout.strings.items()

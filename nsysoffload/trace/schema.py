@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from nsysoffload.trace.shapes import SHAPE_BITS
+
 __all__ = [
     "ANY_DEVICE",
     "ORIGINS",
@@ -91,6 +93,9 @@ class Origin:
     """Values to which a column of the export is restricted."""
     strings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Text columns of ours, and the columns that hold an id of StringIds for them."""
+    packed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Columns of ours that stand for several: their sum, each less 1 and shifted by so many bits,
+    less 1 in turn."""
 
 
 def _columns(**columns: str) -> dict[str, tuple[str, ...]]:
@@ -115,6 +120,7 @@ ORIGINS: Mapping[str, Origin] = {
         required=_SPAN,
         signature=frozenset({"start", "end", "deviceId", "streamId", "gridX", "blockX"}),
         strings={"name": ("demangledName", "shortName", "mangledName")},
+        packed={"shape": SHAPE_BITS},
     ),
     "copies": Origin(
         tables=("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMCPY2"),

@@ -121,6 +121,7 @@ KERNELS = _table(
     *_WHERE,
     *_WHEN,
     ("name", "category", "", "demangled name, else short or mangled name"),
+    ("shape", "int64", "", "equal for equal grid and block, see `nsysoffload.trace.shapes`"),
     ("graph_node", "int64", "", "graph node id, UNSET outside CUDA graphs"),
 )
 COPIES = _table(

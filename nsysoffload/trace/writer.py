@@ -21,6 +21,7 @@ from nsysoffload.trace.ddl import ENUMS, SCHEMA_VERSION, create_table
 from nsysoffload.trace.metadata import CAPTURE_KIND, CAPTURE_PREDICTION, CAPTURE_RECORDER
 from nsysoffload.trace.prediction import to_json
 from nsysoffload.trace.schema import UINT32_UNSET, CopyKind, EventClass
+from nsysoffload.trace.shapes import launch_of
 from nsysoffload.trace.tables import TABLES, UNSET, Source, Trace
 
 __all__ = ["write"]
@@ -186,7 +187,6 @@ def _where(rows: pd.DataFrame, unset: int = 0) -> Columns:
 
 def _kernels(rows: pd.DataFrame, strings: _Strings) -> Columns:
     name = strings.ids(rows["name"])
-    one_by_one = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
     unknown = (
         "registersPerThread",
         "staticSharedMemory",
@@ -201,7 +201,7 @@ def _kernels(rows: pd.DataFrame, strings: _Strings) -> Columns:
         "demangledName": name,
         "shortName": name,
         "graphNodeId": _or_null(rows["graph_node"]),
-        **dict.fromkeys(one_by_one, 1),
+        **launch_of(rows["shape"].to_numpy()),
         **dict.fromkeys(unknown, 0),
         "tensorSizeMinusOneElements": "[]",
     }

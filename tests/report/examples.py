@@ -9,23 +9,35 @@ from nsysoffload.report import lanes as timeline
 from nsysoffload.report.lanes import Lane, Marks
 from nsysoffload.report.model import (
     Both,
+    Contention,
     Copy,
     Device,
     DeviceTrace,
     Direction,
+    Finding,
+    Gate,
     Kernel,
+    Layer,
     Link,
     Migrations,
+    PerStep,
     Rank,
     Report,
     SizeClass,
+    Stall,
+    Step,
+    StepBoth,
+    StepDirection,
     Tool,
     Total,
     TraceInfo,
+    Transfers,
     Verdict,
     Warning_,
+    WhatIf,
     Window,
 )
+from nsysoffload.report.verdict import verdict as verdict_of
 from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
 
 PREDICTION = Prediction(
@@ -173,7 +185,119 @@ def device(
         um_h2d=Migrations(0, 0),
         um_d2h=Migrations(0, 0),
     )
-    return Device(uuid, ordinal, 4242 + ordinal, name, uuid, 3 if link else None, link, trace)
+    whole = whole_window(trace)
+    return Device(
+        id=uuid,
+        ordinal=ordinal,
+        pid=4242 + ordinal,
+        name=name,
+        uuid=uuid,
+        copy_engines=3 if link else None,
+        link=link,
+        trace=trace,
+        steps=(whole,),
+        per_step=medians((whole,)),
+        median_step=0,
+    )
+
+
+def step_direction(way: Direction, stall_ns: int = 0) -> StepDirection:
+    """The transfers of a direction that were issued in a step; all of its stall could be hidden."""
+    return StepDirection(
+        copies=way.copies,
+        bytes=way.bytes,
+        sum_ns=way.sum_ns,
+        busy_ns=way.busy_ns,
+        hidden_ns=way.hidden_ns,
+        exposed_ns=way.exposed_ns,
+        hidden_by_collectives_ns=way.hidden_by_collectives_ns,
+        undetermined_ns=way.undetermined_ns,
+        overlap=way.overlap,
+        overlap_null_reason=way.overlap_null_reason,
+        gbps=way.gbps,
+        stall_ns=stall_ns,
+        hideable_ns=stall_ns,
+    )
+
+
+def step(
+    index: int,
+    start_ns: int,
+    duration_ns: int,
+    lost: dict[str, int],
+    h2d: Direction,
+    d2h: Direction,
+    *,
+    stall_ns: int = 0,
+    concurrent_ns: int = 0,
+    outlier: bool = False,
+    period_ns: int | None = None,
+    phases: dict[str, int] | None = None,
+    kernels: int = 600,
+) -> Step:
+    """One step, in which compute runs whenever nothing is lost."""
+    lost_ns = sum(lost.values())
+    union = vars(both(h2d, d2h, concurrent_ns))
+    del union["concurrent_ns"]
+    return Step(
+        index=index,
+        start_ns=start_ns,
+        end_ns=start_ns + duration_ns,
+        duration_ns=duration_ns,
+        period_ns=period_ns,
+        outlier=outlier,
+        kernels=kernels,
+        compute_busy_ns=duration_ns - lost_ns,
+        collective_busy_ns=2 * lost.get("collective_only", 0),
+        idle_ns=lost.get("host_gap", 0) + lost.get("unknown", 0),
+        recompute_ns=phases["recompute"] if phases else None,
+        phases=phases,
+        lost_ns=lost_ns,
+        lost=lost,
+        stall_ns=stall_ns,
+        stall_proven_ns=stall_ns // 2,
+        hideable_ns=stall_ns * 3 // 4,
+        best_ns=duration_ns - stall_ns * 3 // 4,
+        h2d=step_direction(h2d, stall_ns * 2 // 3),
+        d2h=step_direction(d2h, stall_ns // 3),
+        both=StepBoth(**union),
+    )
+
+
+def medians(
+    steps: tuple[Step, ...], what_if: tuple[WhatIf, ...] = (), unattributed: float | None = None
+) -> PerStep:
+    """The figures of the step in the middle, which is the median of all that grows with it."""
+    middle = vars(sorted(steps, key=lambda s: s.duration_ns)[len(steps) // 2])
+    shared = {
+        k: v for k, v in middle.items() if k not in ("index", "start_ns", "end_ns", "outlier")
+    }
+    return PerStep(
+        steps=len(steps),
+        **shared,
+        outliers=tuple(s.index for s in steps if s.outlier),
+        unattributed=unattributed,
+        what_if=what_if,
+    )
+
+
+def whole_window(trace: DeviceTrace) -> Step:
+    """The window as the one step there is, where no marker was found."""
+    free_ns = trace.window_ns - trace.compute_busy_ns - trace.collective_busy_ns
+    stall_ns = min(trace.both.exposed_ns, free_ns) if trace.compute_busy_ns else 0
+    lost = {"collective_only": trace.collective_busy_ns, "issued_too_late": stall_ns}
+    lost["unknown"] = free_ns - stall_ns
+    return step(
+        0,
+        trace.window_start_ns,
+        trace.window_ns,
+        {cause: time for cause, time in lost.items() if time},
+        trace.h2d,
+        trace.d2h,
+        stall_ns=stall_ns,
+        concurrent_ns=trace.both.concurrent_ns,
+        kernels=trace.kernels,
+    )
 
 
 def total(devices: tuple[Device, ...]) -> Total:
@@ -255,7 +379,7 @@ def report(
         tool=Tool("nsysoffload", "0.1.0", {"device": [0]}),
         verdict=verdict,
         trace=TraceInfo(file, "measured", "nsys", "2025.3.1", "3.20.1", warnings),
-        window=Window("recorded", 1_000_000_000, 1_100_000_000),
+        window=Window("recorded", 1_000_000_000, 1_100_000_000, "window", 0),
         devices=devices,
         total=total(devices),
         worst_copies=copies,
@@ -286,6 +410,263 @@ def predicted() -> Report:
         range=PREDICTION.step,
         prediction=PREDICTION,
     )
+
+
+WHAT_IF = (
+    WhatIf("all transfers hidden", 18_900_000, "No transfer holds compute up."),
+    WhatIf("one layer earlier", 17_200_000, "Each reload is issued one layer earlier."),
+    WhatIf("link at its measured range", 2_500_000, "Copies run at 370 GB/s."),
+    WhatIf("pinned host memory", None, "All host memory is pinned already."),
+)
+FINDINGS = (
+    Finding(
+        cause="issued_too_late",
+        severity="finding",
+        device="",
+        direction="h2d",
+        op="copy-start.3",
+        lost_ns_per_step=17_200_000,
+        excess_ns_per_step=0,
+        evidence={
+            "copies": 32,
+            "median_wait_ns": 540_000,
+            "gbps": 371.25,
+            "hidden_share": 0.125,
+            "row_ids": list(range(100, 160)),
+            "spans": [[1_436_000_000, 1_440_000_000], [1_460_000_000, 1_463_000_000], [1, 2]],
+        },
+        message="32 copies begin only when the kernel before them ends, and the next waits.",
+        advice="Prefetch one layer earlier.",
+    ),
+    Finding(
+        cause="starved",
+        severity="finding",
+        device="",
+        direction="d2h",
+        op="copy-start.9",
+        lost_ns_per_step=0,
+        excess_ns_per_step=2_400_000,
+        evidence={"copies": 4, "lone_gbps": 270.5, "row_ids": [7, 8, 9, 10], "host": "pinned"},
+        message="4 copies run at 5 % of their lone speed under wrapped_transpose.",
+        advice="Move the copy under a matrix product.",
+    ),
+    Finding(
+        cause="queued_behind_copy",
+        severity="finding",
+        device="",
+        direction=None,
+        op=None,
+        lost_ns_per_step=1_700_000,
+        excess_ns_per_step=300_000,
+        evidence={"copies": 2, "delay_ns": 850_000},
+        message="2 small copies wait behind a burst.",
+        advice="Issue small copies first.",
+    ),
+    Finding(
+        cause="host_gap",
+        severity="finding",
+        device="",
+        direction=None,
+        op=None,
+        lost_ns_per_step=2_000_000,
+        excess_ns_per_step=0,
+        evidence={"gaps": 12},
+        message="The next kernel is launched late 12 times.",
+        advice="Use command buffers.",
+    ),
+    Finding(
+        cause="remote_numa",
+        severity="note",
+        device="",
+        direction="d2h",
+        op=None,
+        lost_ns_per_step=0,
+        excess_ns_per_step=0,
+        evidence={"lone_gbps": 251.0},
+        message="Lone copies are a little below the range.",
+        advice="Bind the process to the GPU's node.",
+    ),
+)
+GATES = (
+    Gate("overlap", "under", 80.0, 61.12, passed=False),
+    Gate("stall_ms", "over", 20.0, 18.9, passed=True),
+    Gate("gbps.d2h", "under", 100.0, None, passed=False, reason="the trace has no sizes"),
+)
+
+
+def stepped() -> Report:
+    """Two GH200 with five steps each, one of them an outlier; everything there is to say."""
+    first = stepped_device(0, 198_000_000)
+    second = stepped_device(1, 196_000_000)
+    devices = (first, second)
+    findings = tuple(
+        replace(finding, device=(second if finding.cause == "host_gap" else first).id)
+        for finding in FINDINGS
+    )
+    base = report(
+        *devices,
+        verdict=Verdict("", ""),
+        warnings=(Warning_("unified_memory", "7 unified-memory migrations are counted apart."),),
+        kernels=KERNELS,
+        copies=tuple(copy(gpu, row) for gpu in devices for row in (10, 137, 150)),
+    )
+    window = Window("recorded", 1_000_000_000, 2_100_000_000, "xla_module", 2)
+    return replace(
+        base,
+        verdict=verdict_of(
+            base.total,
+            2,
+            2_200_000_000,
+            chosen=devices,
+            findings=findings,
+            steps_found_by=window.steps_found_by,
+        ),
+        window=window,
+        transfers=tuple(row for gpu in devices for row in moved(gpu)),
+        findings=findings,
+        stalls=tuple(found for gpu in devices for found in stalls(gpu)),
+        contention=tuple(
+            Contention(gpu.id, f"gemm_{i}", 1_000_000, 1_200_000, 12, 34, 6_800_000 - i)
+            for gpu in devices
+            for i in range(2)
+        ),
+        gates=GATES,
+        lanes=tuple(lane for gpu in devices for lane in step_lanes(gpu)),
+    )
+
+
+def stepped_device(ordinal: int, duration_ns: int) -> Device:
+    """One GH200 with five steps, 3 to 7; the sixth is 60 ms longer than the others."""
+    h2d = direction(48, 4_800_000_000, 28_900_000, 15_300_000, collectives_ns=500_000)
+    d2h = direction(48, 4_800_000_000, 24_100_000, 19_000_000)
+    gpu = device(h2d, d2h, ordinal=ordinal, concurrent_ns=4_900_000)
+    lost = {
+        "collective_only": 5_000_000,
+        "queued_behind_copy": 1_700_000,
+        "issued_too_late": 17_200_000,
+        "host_gap": 2_000_000,
+        "unknown": 300_000,
+    }
+    phases = {"forward": 50_000_000, "backward": 100_000_000, "recompute": 20_000_000}
+    phases["other"] = 1_800_000
+    made: list[Step] = []
+    start_ns = 1_010_000_000
+    for index in range(3, 8):
+        length_ns = duration_ns + (index - 5) * 100_000 + 60_000_000 * (index == 6)
+        more = {"host_gap": 2_000_000 + 60_000_000 * (index == 6)}
+        made.append(
+            step(
+                index,
+                start_ns,
+                length_ns,
+                lost | more,
+                h2d,
+                d2h,
+                stall_ns=18_900_000,
+                concurrent_ns=4_900_000,
+                outlier=index == 6,
+                period_ns=None if index == 7 else length_ns + 1_000_000,
+                phases=phases,
+            )
+        )
+        start_ns += length_ns + 1_000_000
+    trace = replace(gpu.trace, window_end_ns=2_100_000_000, window_ns=1_100_000_000)
+    per_step = medians(tuple(made), WHAT_IF, 0.0125)
+    middle = next(s for s in made if s.duration_ns == per_step.duration_ns)
+    return replace(gpu, trace=trace, steps=tuple(made), per_step=per_step, median_step=middle.index)
+
+
+def moved(device: Device) -> tuple[Transfers, ...]:
+    """Transfers by XLA op: one with layers, one with a single one, one without a name."""
+    layers = tuple(Layer(n, 2, 1_600_000, 850_000, 700_000 - n * 20_000) for n in range(16))
+    path = "jit(train_step)/transpose(jvp(while))/body/mlp"
+    return (
+        Transfers(
+            device.id, "copy-start.3", path, "mlp_in", None, "backward", "h2d",
+            32, 3_200_000_000, 25_600_000, 13_600_000, 8_800_000, layers,
+        ),
+        Transfers(
+            device.id, "copy-start.9", None, None, 0, "forward", "d2h",
+            16, 4_800_000_000, 24_100_000, 19_000_000, 0, (),
+        ),
+        Transfers(
+            device.id, "H2D, up to 64 KiB, stream 7", None, None, None, None, "h2d",
+            16, None, 3_300_000, 1_700_000, 1_700_000, (),
+        ),
+    )  # fmt: skip
+
+
+def median_of(device: Device) -> Step:
+    """The step that the timeline shows."""
+    return next(s for s in device.steps if s.index == device.median_step)
+
+
+def stalls(device: Device) -> tuple[Stall, ...]:
+    """Twelve stalls of two causes, all but every third proven; the last ends with the step."""
+    shown = median_of(device)
+    made = []
+    for n in range(12):
+        start_ns = shown.start_ns + 12_000_000 + n * 15_000_000
+        end_ns = start_ns + 1_500_000 + n * 10_000
+        made.append(
+            Stall(
+                device=device.id,
+                step=shown.index,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                cause="queued_behind_copy" if n == 4 else "issued_too_late",
+                direction="d2h" if n == 11 else "h2d",
+                op="copy-start.3" if n % 4 else None,
+                transfers=1 + n % 2,
+                blocker_row_id=100 + n,
+                blocker_start_ns=start_ns + 100_000,
+                blocker_end_ns=end_ns - 5_000,
+                kernel=None if n == 11 else "gemm_bf16_128x128",
+                proven=n % 3 > 0,
+            )
+        )
+    return tuple(made)
+
+
+def step_lanes(device: Device) -> tuple[Lane, ...]:
+    """Kernels, collectives and copies of the median step, with gaps where it stalls."""
+    shown = median_of(device)
+    gaps = stalls(device)
+    none = np.empty(0, np.int64)
+
+    def marks(start: list[int], end: list[int], name: list[int], size: int = 0) -> Marks:
+        starts, ends = np.array(start), np.array(end)
+        length = ends - starts
+        moved = none if not size else np.full(len(start), size)
+        hidden = none if not size else length * (np.arange(len(start)) % 3) // 3
+        one = np.ones(len(start), np.int64)
+        return Marks(starts, ends, one, length, moved, hidden, np.array(name))
+
+    starts = [shown.start_ns, *(gap.end_ns for gap in gaps)]
+    ends = [*(gap.start_ns for gap in gaps), shown.end_ns]
+    compute = marks(starts, ends, [n % 2 for n in range(13)])
+    reduce = marks([s + 2_000_000 for s in starts], [s + 3_000_000 for s in starts], [0] * 13)
+    loads = [gap for gap in gaps if gap.direction == "h2d"]
+    h2d = marks(
+        [g.blocker_start_ns for g in loads], [g.blocker_end_ns for g in loads], [0] * 11, 10**8
+    )
+    d2h = marks(
+        [g.start_ns - 5_000_000 for g in gaps], [g.start_ns for g in gaps], [-1] * 12, 2 * 10**8
+    )
+    return (
+        Lane(device.id, "compute", True, compute, compute, ("gemm_bf16_128x128", "loop_fusion")),
+        Lane(device.id, "collectives", True, reduce, reduce, ("ncclDevKernel_AllGather",)),
+        Lane(device.id, "h2d", True, h2d, h2d, ("copy-start.3, layer 4",)),
+        Lane(device.id, "d2h", True, d2h, d2h, ()),
+    )
+
+
+def no_whole_step() -> Report:
+    """Steps were found, but none was recorded whole."""
+    first = one_device()
+    gpu = replace(first.devices[0], steps=(), per_step=None, median_step=None)
+    window = replace(first.window, steps_found_by="train_step", skipped_steps=2)
+    return replace(first, devices=(gpu,), window=window)
 
 
 def no_transfers() -> Report:
@@ -359,7 +740,7 @@ def cannot_tell() -> Report:
 
 
 def ranks() -> Report:
-    """Four ranks, the slowest first, as in every report; one cannot tell its overlap."""
+    """Four ranks, the slowest first, as in every report; one cannot tell its overlap or steps."""
     first = one_device()
     rows = tuple(
         Rank(
@@ -373,6 +754,8 @@ def ranks() -> Report:
             overlap=None if i == 3 else 36_219_527 / 44_025_813 - i / 1000,
             overlap_null_reason="doubtful clocks" if i == 3 else None,
             warnings=i,
+            step_ns=None if i == 3 else 95_000_000 - i * 1_000_000,
+            stall_ns=None if i == 3 else 4_000_000 + i,
         )
         for i in range(4)
     )
@@ -390,6 +773,9 @@ def hostile(length: int = 5_000) -> Report:
         name=odd,
         uuid=odd,
         link=replace(GH200, name=text, source=text),
+        per_step=replace(
+            medians(first.devices[0].steps), what_if=(WhatIf(odd, None, odd), WhatIf(odd, 1, odd))
+        ),
     )
     cannot = replace(first.total.h2d, overlap=None, overlap_null_reason=odd)
     return replace(
@@ -405,6 +791,23 @@ def hostile(length: int = 5_000) -> Report:
         ranks=tuple(
             replace(r, file=odd, overlap=None, overlap_null_reason=odd) for r in ranks().ranks or ()
         ),
+        transfers=tuple(
+            replace(row, device=odd, op=odd, op_name=odd, value=odd) for row in moved(gpu)
+        ),
+        findings=tuple(
+            replace(
+                finding,
+                device=odd,
+                op=odd,
+                message=odd,
+                advice=odd,
+                evidence=dict(finding.evidence) | {odd: odd, "kernels": [odd] * 50},
+            )
+            for finding in FINDINGS
+        ),
+        stalls=tuple(replace(found, op=odd, kernel=odd) for found in stalls(gpu)),
+        contention=(Contention(odd, odd, 1_000, 2_000, 3, 4, 5),),
+        gates=(Gate("overlap.h2d", "under", 1.0, None, passed=False, reason=odd), *GATES),
         prediction=replace(
             PREDICTION,
             program=odd,
@@ -461,7 +864,10 @@ def crowded(
         }
     )
     keep = np.arange(copies) % max(1, copies // 50) == 0
-    gpus = [replace(first.devices[0], id=f"gpu{i}", ordinal=i) for i in range(devices)]
+    shown = replace(first.devices[0].steps[0], end_ns=window[1], duration_ns=window_ns)
+    gpus = [
+        replace(first.devices[0], id=f"gpu{i}", ordinal=i, steps=(shown,)) for i in range(devices)
+    ]
     columns = (timeline.columns_per_lane(4 * devices), timeline.COARSE_COLUMNS)
     marks = [
         m for gpu in gpus for m in timeline.lanes(gpu.id, frame, moved, window, *columns, keep)
@@ -484,5 +890,7 @@ EXAMPLES = {
     "eight_devices": eight_devices,
     "cannot_tell": cannot_tell,
     "ranks": ranks,
+    "stepped": stepped,
+    "no_whole_step": no_whole_step,
     "hostile": hostile,
 }

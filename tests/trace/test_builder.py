@@ -38,6 +38,7 @@ def test_rows_default_to_the_first_process_device_and_compute_stream():
         "start_ns": 0,
         "end_ns": 10_000_000,
         "name": "gemm",
+        "shape": UNSET,
         "graph_node": UNSET,
     }
 

@@ -165,6 +165,7 @@ def _tasks(record: Record, stream_of: NDArray[np.int64], calls: pd.DataFrame) ->
             "copy_kind": kind,
             "source_kind": source,
             "target_kind": target,
+            "shape": UNSET,
             "graph_node": np.where(issue.node_of == NOT_IN_A_GRAPH, UNSET, issue.node_of),
         }
     )

@@ -4,19 +4,26 @@ A report on the exported trace must agree with it to the nanosecond, so it share
 analysis of traces: here, running tasks of each class are counted over time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsysoffload.recorders.predict.lowering import Issue
+from nsysoffload.recorders.predict.lowering import COMPUTE, Issue
 from nsysoffload.recorders.predict.program import Kind, Op
 from nsysoffload.recorders.predict.simulator import Contention, simulate
 from nsysoffload.timeline.phase import PHASES, phase_of
 
-__all__ = ["Record", "StepTime", "Transfers", "Work", "run", "work_of"]
+__all__ = ["Record", "Stall", "StepTime", "Transfers", "Work", "run", "work_of"]
+
+_PAUSE_NS = 20_000
+"""Longest pause within a chain of transfers, and between it and the kernel it holds up."""
+
+_NEVER = -1
+_Span = tuple[int, int, int]
+"""Start and end of a task, and its position."""
 
 _DIRECTIONS: Mapping[str, tuple[Kind, ...]] = {
     "h2d": (Kind.H2D,),
@@ -67,6 +74,29 @@ class StepTime:
     def duration_ns(self) -> int:
         """First start to last end."""
         return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Part of a step in which compute stood still for transfers.
+
+    Attributes
+    ----------
+    start_ns, end_ns : int
+        From where the chain of transfers begins in a gap between compute kernels to the gap's end.
+    transfers : tuple of int
+        Positions of the chain's tasks, by start.
+    kernel : int or None
+        Position of the task that ends the gap; None where the step ends with it.
+    proven : bool
+        Whether the compute stream was told to wait for one of the transfers before that kernel.
+    """
+
+    start_ns: int
+    end_ns: int
+    transfers: tuple[int, ...]
+    kernel: int | None
+    proven: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,12 +193,12 @@ class Record:
         return int(copies[self.issue.op_of[self._in(step)]].sum())
 
     def steps(self) -> list[StepTime]:
-        """Return when each step ran on the device; one without tasks is left out."""
-        step_of = self.step_of
-        spans = [
-            (int(self.start_ns[step_of == step].min()), int(self.end_ns[step_of == step].max()))
-            for step in np.unique(step_of)
-        ]
+        """Return when each step ran on the device; one without tasks is left out.
+
+        What was issued under a negative number belongs to no step.
+        """
+        numbers = np.unique(self.step_of)
+        spans = [self._span(step) for step in numbers[numbers >= 0]]
         following = [*(start for start, _ in spans[1:]), None]
         return [
             StepTime(start, end, None if after is None else after - start)
@@ -186,6 +216,103 @@ class Record:
         """Step in which each task was issued; int64 array, shape (len(issue.tasks),)."""
         steps: NDArray[np.int64] = _calls(self.issue)[3][self.issue.call_of]
         return steps
+
+    # --- Time without compute ---
+
+    def stalls(self, step: int) -> list[Stall]:
+        """Return where compute stood still for transfers, in order.
+
+        In a gap between compute kernels, a chain of transfers holds up compute if it ends at most
+        20 us before the next kernel, or lasts to the end of the step, or the kernel was told to
+        wait for it. The gap counts from the first such chain on::
+
+            compute   [a  )..............[b )
+            transfer     [k    )  [l   )
+            stall          [             )
+
+        Parameters
+        ----------
+        step : int
+            Within the time of this step, by whichever step the transfers were issued.
+        """
+        _, step_end = self._span(step)
+        moving = self._spans(Work.TRANSFER)
+        found = []
+        for start, end in self._gaps(step):
+            inside = [span for span in moving if span[0] < end and span[1] > start]
+            kernel = None if end == step_end else self._kernel_at(end)
+            slack_ns = 0 if kernel is None else _PAUSE_NS
+            owners = [
+                chain
+                for chain in _chains(inside)
+                if end - max(ends for _, ends, _ in chain) <= slack_ns
+                or self._proven(chain, kernel)
+            ]
+            if owners:
+                spans = [span for chain in owners for span in chain]
+                tasks = tuple(task for _, _, task in spans)
+                proven = self._proven(spans, kernel)
+                found.append(Stall(max(start, spans[0][0]), end, tasks, kernel, proven))
+        return found
+
+    def lost_ns(self, step: int) -> dict[str, int]:
+        """Return the time of a step without a compute kernel, divided without remainder.
+
+        Parameters
+        ----------
+        step : int
+            Which.
+
+        Returns
+        -------
+        dict
+            ``collective``: where one ran; ``stall``: elsewhere in `stalls`; ``rest``.
+        """
+        gaps = self._gaps(step)
+        collectives = [(start, end) for start, end, _ in self._spans(Work.COLLECTIVE)]
+        stalls = [(stall.start_ns, stall.end_ns) for stall in self.stalls(step)]
+        collective = _covered_ns(gaps, collectives)
+        owned = _covered_ns(gaps, collectives + stalls)
+        total = sum(end - start for start, end in gaps)
+        return {"collective": collective, "stall": owned - collective, "rest": total - owned}
+
+    def _gaps(self, step: int) -> list[tuple[int, int]]:
+        """Pieces of a step's time without a compute kernel."""
+        start, end = self._span(step)
+        gaps, reach = [], start
+        for begins, ends, _ in [*self._spans(Work.COMPUTE), (end, end, -1)]:
+            if reach < min(begins, end):
+                gaps.append((reach, min(begins, end)))
+            reach = max(reach, ends)
+        return gaps
+
+    def _kernel_at(self, time: int) -> int:
+        """Compute kernel that starts at a time, which one does."""
+        return next(task for start, _, task in self._spans(Work.COMPUTE) if start == time)
+
+    def _proven(self, transfers: Sequence[_Span], kernel: int | None) -> bool:
+        """Tell whether the compute stream waited for one of them, or a later one of its stream."""
+        issue = self.issue
+        if kernel is None or issue.tasks[kernel].stream != COMPUTE:
+            return False
+        awaited = {
+            issue.tasks[wait.task].stream: wait.task
+            for wait in sorted(issue.waits, key=lambda wait: wait.task)
+            if wait.call < issue.call_of[kernel]
+        }
+        return any(
+            task <= awaited.get(issue.tasks[task].stream, _NEVER) for _, _, task in transfers
+        )
+
+    def _span(self, step: int) -> tuple[int, int]:
+        mine = self._in(step)
+        return int(self.start_ns[mine].min()), int(self.end_ns[mine].max())
+
+    def _spans(self, work: Work) -> list[_Span]:
+        """Start, end and position of each task of a class that takes time, by start."""
+        tasks = np.flatnonzero(self._is(work) & (self.end_ns > self.start_ns))
+        columns = (self.start_ns[tasks], self.end_ns[tasks], tasks)
+        return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
     # --- Counting ---
 
@@ -237,3 +364,26 @@ def run(
 def _calls(issue: Issue) -> NDArray[np.int64]:
     """Fields of the calls, one row each."""
     return np.array(issue.calls, dtype=np.int64).reshape(-1, 4).T
+
+
+def _chains(spans: Iterable[_Span]) -> list[list[_Span]]:
+    """Cut intervals, given by start, where none runs for longer than `_PAUSE_NS`."""
+    chains: list[list[_Span]] = []
+    reach = 0
+    for span in spans:
+        if not chains or span[0] - reach > _PAUSE_NS:
+            chains.append([])
+        chains[-1].append(span)
+        reach = max(reach, span[1])
+    return chains
+
+
+def _covered_ns(gaps: Iterable[tuple[int, int]], covers: Sequence[tuple[int, int]]) -> int:
+    """Length of the parts of disjoint gaps that one or more intervals cover."""
+    total = 0
+    for start, end in gaps:
+        reach = start
+        for begins, ends in sorted(covers):
+            total += max(0, min(end, ends) - max(reach, begins))
+            reach = max(reach, min(end, ends))
+    return total

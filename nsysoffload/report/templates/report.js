@@ -5,7 +5,7 @@
 
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const { themes, figures } = read("figures");
-  const { unit, unit_ns: unitNs, max_drawn: maxDrawn, names, lanes } = read("lanes");
+  const { unit, unit_ns: unitNs, max_drawn: maxDrawn, names, causes, lanes } = read("lanes");
   const dark = matchMedia("screen and (prefers-color-scheme: dark)");
   const print = matchMedia("print");
   const printWidth = 1010; // what a landscape page carries
@@ -52,11 +52,17 @@
     }
     return marks;
   };
+  const stallOf = (row) => {
+    const [start, end, from, to, cause, way, op, kernel, transfers, proven] = row;
+    return { start, end, busy: end - start, rows: 1, from, to, cause, way, op, kernel, transfers, proven };
+  };
   for (const lane of lanes) {
-    lane.fine = decoded(lane.fine);
+    lane.fine = lane.stalls ? lane.stalls.map(stallOf) : decoded(lane.fine);
     lane.coarse = lane.coarse ? decoded(lane.coarse) : null;
     lane.isTransfer = lane.kind === "h2d" || lane.kind === "d2h";
   }
+
+  const laneOf = (device, kind) => lanes.findIndex((l) => l.device === device && l.kind === kind);
 
   const timeline = byName("timeline");
   const wholeView = figures.timeline.layout.xaxis.range;
@@ -93,7 +99,8 @@
         const full = mark.busy / (mark.end - mark.start || 1) || 1;
         const height = laneHeight * Math.max(0.15, full);
         const hidden = mark.busy ? mark.hidden / mark.busy : 1;
-        if (!lane.isTransfer) box(lane.kind === "compute" ? "compute" : "collective", mark, low, height);
+        if (lane.stalls) box(`stall ${mark.cause}`, mark, low, laneHeight);
+        else if (!lane.isTransfer) box(lane.kind === "compute" ? "compute" : "collective", mark, low, height);
         else if (!lane.known) box("unknown", mark, low, height);
         else {
           if (hidden < 1) box("exposed", mark, low, height);
@@ -105,6 +112,29 @@
         trace.y.push(null);
       }
     });
+    fillWaits(path);
+  };
+
+  // A wait leads from the end of the copy that was waited for to the start of the kernel.
+  const waitEnds = (stallLane, stall) => {
+    const [copies, compute] = [laneOf(stallLane.device, stall.way), laneOf(stallLane.device, "compute")];
+    if (copies < 0 || compute < 0) return null;
+    const [low, high] = [centres[copies] - laneHeight / 2, centres[compute] + laneHeight / 2];
+    return { x: [stall.to, stall.end], y: [low, high] };
+  };
+  const fillWaits = (path) => {
+    const mostWaits = 12; // more would hide what they join
+    for (const lane of lanes.filter((l) => l.stalls)) {
+      const waited = lane.shown.filter((stall) => stall.kernel >= 0);
+      const longest = waited.toSorted((a, b) => b.busy - a.busy).slice(0, mostWaits);
+      for (const stall of longest) {
+        const ends = waitEnds(lane, stall);
+        const line = path[stall.proven ? "wait proven" : "wait inferred"];
+        if (!ends) continue;
+        line.x.push(...ends.x.map((ns) => ns / unitNs), null);
+        line.y.push(...ends.y, null);
+      }
+    }
   };
 
   const refill = () => {
@@ -156,9 +186,30 @@
   };
   const bandwidth = (gbps) => `${gbps < 0.001 ? "<0.001" : significant(gbps)} GB/s`;
 
+  const at = (lane, ns) => `${lane.title}, from ${(ns / unitNs).toPrecision(7)} ${unit}`;
+  const waiting = (stall) => {
+    const who = stall.kernel < 0 ? "The end of the step" : names[stall.kernel];
+    return `${who} waits, ${stall.proven ? "proven by an event" : "inferred from the times"}`;
+  };
+  const describedStall = (lane, stall) => {
+    const copies = `${stall.transfers} ${stall.transfers > 1 ? "copies" : "copy"}`;
+    const op = stall.op < 0 ? "" : `, ${names[stall.op]}`;
+    const lines = [`${duration(stall.busy)} lost`, `${stall.way.toUpperCase()}${op}, ${copies}`];
+    return {
+      title: causes[stall.cause],
+      lines: [...lines, waiting(stall), at(lane, stall.start)],
+    };
+  };
+  // The stall whose copy a mark is, if any.
+  const stallAfter = (lane, mark) =>
+    lanes[laneOf(lane.device, "stalls")]?.fine.find(
+      (stall) => stall.way === lane.kind && stall.from === mark.start && stall.to === mark.end,
+    );
+
   const described = (lane, mark) => {
+    if (lane.stalls) return describedStall(lane, mark);
     const several = mark.rows > 1 ? `${mark.rows.toLocaleString("en-US")} rows merged` : "";
-    const one = lane.isTransfer ? `${lane.kind.toUpperCase()} copy` : names[mark.name] ?? "Kernel";
+    const one = names[mark.name] ?? (lane.isTransfer ? `${lane.kind.toUpperCase()} copy` : "Kernel");
     const title = several && mark.name >= 0 ? `${names[mark.name]} (${several})` : several || one;
     const lines = [`${duration(mark.busy)}${several ? " busy" : ""}`];
     if (lane.isTransfer) {
@@ -167,14 +218,17 @@
       lines.push(moved + rate);
       if (!lane.known) lines.push("cannot tell what is hidden");
       else if (mark.busy) lines.push(`${share(mark.hidden / mark.busy)} hidden behind compute`);
+      const stall = stallAfter(lane, mark);
+      if (stall) lines.push(`${waiting(stall)}: ${causes[stall.cause]}, ${duration(stall.busy)} lost`);
     }
-    lines.push(`${lane.title}, from ${(mark.start / unitNs).toPrecision(7)} ${unit}`);
+    lines.push(at(lane, mark.start));
     return { title, lines };
   };
 
   // ---- the mark under the pointer or the keyboard -----------------------------------------
   const label = document.getElementById("mark-label");
   const frame = document.getElementById("mark-frame");
+  const waitLine = document.getElementById("wait-line");
   const current = { lane: 0, mark: null };
 
   const pixelOf = (ns) => {
@@ -185,7 +239,21 @@
     (figures.timeline.layout.height - margin.t - margin.b) / figures.timeline.layout.yaxis.range[0];
 
   const hide = () => {
-    label.hidden = frame.hidden = true;
+    label.hidden = frame.hidden = waitLine.hidden = true;
+  };
+  const showWait = (lane, stall) => {
+    const ends = stall && stall.kernel >= 0 && waitEnds(lane, stall);
+    waitLine.hidden = !ends || ends.x.some((ns) => ns < viewNs()[0] || ns > viewNs()[1]);
+    if (waitLine.hidden) return;
+    const [x0, x1] = ends.x.map((ns) => timeline.offsetLeft + pixelOf(ns));
+    const [y0, y1] = ends.y.map((y) => timeline.offsetTop + margin.t + y * unitPx());
+    Object.assign(waitLine.style, {
+      left: `${x0}px`,
+      top: `${y0}px`,
+      width: `${Math.hypot(x1 - x0, y1 - y0)}px`,
+      borderTopStyle: stall.proven ? "solid" : "dashed",
+      transform: `rotate(${Math.atan2(y1 - y0, x1 - x0)}rad)`,
+    });
   };
   const show = (laneIndex, mark) => {
     Object.assign(current, { lane: laneIndex, mark });
@@ -208,6 +276,9 @@
       height: `${laneHeight * unitPx() + 4}px`,
     });
     label.hidden = frame.hidden = false;
+    const lane = lanes[laneIndex];
+    const stall = lane.stalls ? mark : lane.isTransfer && stallAfter(lane, mark);
+    showWait(lanes[laneOf(lane.device, "stalls")], stall);
     const room = label.offsetParent.clientWidth - label.offsetWidth;
     label.style.left = `${Math.max(0, Math.min((left + right) / 2 + 12, room))}px`;
     label.style.top = `${top + laneHeight * unitPx() + 8}px`;
@@ -301,7 +372,10 @@
         timeline.scrollIntoView({ block: "center" });
         timeline.focus({ preventScroll: true });
         const lane = lanes.findIndex((l) => l.title === button.dataset.lane);
-        const mark = lanes[lane]?.shown.find((m) => m.start === start && m.end === end);
+        const shown = lanes[lane]?.shown ?? [];
+        const mark =
+          shown.find((m) => m.start === start && m.end === end) ??
+          shown.find((m) => m.end > start && m.start < end);
         if (mark) show(lane, mark);
       });
     }
@@ -317,6 +391,17 @@
     const rest = document.querySelector("#kernels details");
     if (rest && wanted) rest.open = true;
   });
+
+  // ---- layers of an operation -------------------------------------------------------------
+  for (const button of document.querySelectorAll("[data-layers]")) {
+    const layers = document.querySelector(`[data-of="${button.dataset.layers}"]`);
+    const fold = (open) => {
+      layers.hidden = !open;
+      button.setAttribute("aria-expanded", String(open));
+    };
+    fold(false); // here and not in the page, so that all is read without scripts
+    button.addEventListener("click", () => fold(layers.hidden));
+  }
 
   print.addEventListener("change", () => {
     for (const details of document.querySelectorAll("details")) {

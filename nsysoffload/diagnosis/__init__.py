@@ -1,0 +1,1 @@
+"""Causes: why transfers do not overlap, what that costs, and what to change."""

@@ -1,0 +1,27 @@
+"""Cause: there is no compute left to hide behind; only fewer bytes help.
+
+Evidence: what another schedule could hide is under 5 % of the exposed time of the direction. Owns:
+the stalls of that direction.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from nsysoffload.diagnosis.measurements import Claim, Measurements
+from nsysoffload.timeline.timeline import DIRECTIONS
+
+__all__ = ["HIDEABLE_SHARE", "claim"]
+
+HIDEABLE_SHARE = 0.05  # of the exposed time
+
+
+def claim(m: Measurements) -> Iterator[Claim]:
+    """Yield the stalls of each direction that has next to nothing to hide behind."""
+    if not len(m.compute):
+        return
+    for way, direction in enumerate(DIRECTIONS):
+        hideable, exposed = m.hideable_ns[direction], m.exposed_ns[direction]
+        if exposed and hideable < HIDEABLE_SHARE * exposed:
+            evidence = {"hideable_ns": hideable, "exposed_ns": exposed}
+            for claim_ in m.of_stalls("transfer_bound", m.way[m.blocker] == way):
+                yield replace(claim_, evidence={**(claim_.evidence or {}), **evidence})

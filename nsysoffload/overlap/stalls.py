@@ -1,0 +1,240 @@
+"""Gaps between kernels within steps, and which of them transfers own: the stalls.
+
+A stall is what offloading costs. In a gap between kernels, a chain of transfers (pauses of 20 us at
+most) that ends no more than 20 us before the next kernel, or reaches the step's end, or that the
+next kernel is proven to wait for, owns the gap from the chain's start on::
+
+    kernels   [   )                    [   )
+    transfers         [   )[      )
+    gap            [                   )
+    stall             [                )      the second transfer is the blocker
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nsysoffload.overlap.waits import Waits
+from nsysoffload.timeline.intervals import (
+    Intervals,
+    difference,
+    intervals,
+    union,
+)
+
+__all__ = ["PAUSE_NS", "Stalls", "find_stalls"]
+
+PAUSE_NS = 20_000
+
+_Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """Gaps and stalls of one device.
+
+    Attributes
+    ----------
+    gaps : DataFrame
+        One row per gap without compute or collectives within a step, in order of time:
+        ``start_ns``, ``end_ns``, ``step`` (position among the chosen), ``previous`` and ``next``
+        (positions of the kernels that end and begin there, -1 at the ends of the step).
+    stalls : DataFrame
+        One row per gap that transfers own: ``start_ns``, ``end_ns``, ``step``, ``previous``,
+        ``next``, ``blocker`` (position of the transfer that ended last), ``proven``, ``chain_ns``
+        (start of the chain of transfers, which may lie before the gap), ``at_start`` and ``at_end``
+        (before the first or after the last compute kernel of the step).
+    lost : int64 array, shape (n, 2)
+        Union of the time of steps outside compute.
+    """
+
+    gaps: pd.DataFrame
+    stalls: pd.DataFrame
+    lost: Intervals
+
+
+def find_stalls(
+    kernels: pd.DataFrame,
+    transfers: pd.DataFrame,
+    steps: Intervals,
+    waits: Waits,
+    graphs: Intervals,
+) -> Stalls:
+    """Find the gaps and stalls of one device.
+
+    Parameters
+    ----------
+    kernels, transfers : DataFrame
+        Rows of the device, sorted by start.
+    steps : int64 array, shape (n, 2)
+        First start and last end of the chosen steps, sorted by start.
+    waits : Waits
+        Proven waits between them.
+    graphs : int64 array, shape (m, 2)
+        Union of graphs traced as a whole; what happens under them is unknown, so no stall.
+    """
+    kind = kernels["kind"].cat.codes.to_numpy()
+    start, end = kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy()
+    working = np.flatnonzero((kind < 2) & (end > start))
+    computing = np.flatnonzero((kind == 0) & (end > start))
+    compute = union(intervals(start[computing], end[computing]))
+    cells = _cells(steps)
+    gaps = _gaps(cells, start, end, working)
+    first, last = _compute_bounds(cells, compute)
+    return Stalls(
+        gaps=gaps,
+        stalls=_stalls(gaps, transfers, waits, graphs, first, last),
+        lost=difference(union(steps), compute),
+    )
+
+
+def _cells(steps: Intervals) -> Intervals:
+    """Cut steps that reach into the next one at its start, so that each moment is in one."""
+    cells = steps.copy()
+    cells[:-1, 1] = np.minimum(cells[:-1, 1], cells[1:, 0])
+    return cells
+
+
+def _gaps(cells: Intervals, start: _Ints, end: _Ints, working: _Ints) -> pd.DataFrame:
+    busy = union(intervals(start[working], end[working]))
+    spans = difference(cells[cells[:, 1] > cells[:, 0]], busy)
+    by_end = working[np.argsort(end[working], kind="stable")]
+    return pd.DataFrame(
+        {
+            "start_ns": spans[:, 0],
+            "end_ns": spans[:, 1],
+            "step": np.searchsorted(cells[:, 0], spans[:, 0], side="right") - 1,
+            "previous": _row_at(end, by_end, spans[:, 0]),
+            "next": _row_at(start, working, spans[:, 1]),
+        }
+    )
+
+
+def _row_at(times: _Ints, rows: _Ints, at: _Ints) -> _Ints:
+    """Return the first row whose time is exactly `at`, -1 for none; `rows` are in order of it."""
+    if not len(rows):
+        return np.full(len(at), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(times[rows], at), len(rows) - 1)
+    return np.where(times[rows[place]] == at, rows[place], -1)
+
+
+def _compute_bounds(cells: Intervals, compute: Intervals) -> tuple[_Ints, _Ints]:
+    """First and last moment of compute in each cell; without any, the end and the start."""
+    if not len(compute):
+        return cells[:, 1], cells[:, 0]
+    after = np.minimum(np.searchsorted(compute[:, 1], cells[:, 0], side="right"), len(compute) - 1)
+    before = np.maximum(np.searchsorted(compute[:, 0], cells[:, 1], side="left") - 1, 0)
+    first = np.where(compute[after, 1] > cells[:, 0], compute[after, 0], cells[:, 1])
+    last = np.where(compute[before, 0] < cells[:, 1], compute[before, 1], cells[:, 0])
+    return np.clip(first, cells[:, 0], cells[:, 1]), np.clip(last, cells[:, 0], cells[:, 1])
+
+
+# --- Stalls ---
+
+
+def _stalls(
+    gaps: pd.DataFrame,
+    transfers: pd.DataFrame,
+    waits: Waits,
+    graphs: Intervals,
+    first: _Ints,
+    last: _Ints,
+) -> pd.DataFrame:
+    begins, ends = transfers["start_ns"].to_numpy(), transfers["end_ns"].to_numpy()
+    blocker, proven = _blockers(gaps, begins, ends, waits)
+    owned = np.flatnonzero(blocker >= 0)
+    gaps, blocker, proven = gaps.take(owned), blocker[owned], proven[owned]
+    start, chain = _beginnings(gaps["start_ns"].to_numpy(), blocker, begins, ends)
+    end, step = gaps["end_ns"].to_numpy(), gaps["step"].to_numpy()
+    stalls = gaps.assign(
+        start_ns=start,
+        blocker=blocker,
+        proven=proven,
+        chain_ns=chain,
+        at_start=end <= first[step],
+        at_end=start >= last[step],
+    )
+    undetermined = _meets(intervals(start, end), graphs)
+    return stalls[(end > start) & ~undetermined].reset_index(drop=True)
+
+
+def _meets(spans: Intervals, cover: Intervals) -> NDArray[np.bool_]:
+    """Tell which intervals a union meets."""
+    if not len(cover):
+        return np.zeros(len(spans), dtype=bool)
+    at = np.minimum(np.searchsorted(cover[:, 1], spans[:, 0], side="right"), len(cover) - 1)
+    meets: NDArray[np.bool_] = (cover[at, 0] < spans[:, 1]) & (cover[at, 1] > spans[:, 0])
+    return meets
+
+
+def _blockers(
+    gaps: pd.DataFrame, begins: _Ints, ends: _Ints, waits: Waits
+) -> tuple[_Ints, NDArray[np.bool_]]:
+    """Transfer that each gap's end waited for, -1 for none, and whether an event proves it."""
+    nobody = np.full(len(gaps), -1, dtype=np.int64)
+    moving = np.flatnonzero(ends > begins)
+    if not len(moving):
+        return nobody, nobody >= 0
+    by_end = moving[np.argsort(ends[moving], kind="stable")]
+    gap_start, gap_end = gaps["start_ns"].to_numpy(), gaps["end_ns"].to_numpy()
+    reached = np.searchsorted(ends[by_end], gap_end, side="right") - 1
+    near = by_end[np.maximum(reached, 0)]
+    ended = np.where(reached >= 0, ends[near], np.iinfo(np.int64).min)
+    inferred = np.where((ended > gap_start) & (gap_end - ended <= PAUSE_NS), near, -1)
+    inferred = np.where(
+        (gaps["next"].to_numpy() < 0) & (inferred < 0), _running_at(gap_end, begins, ends), inferred
+    )
+    awaited = _awaited(gaps, ends, waits)
+    late = (awaited >= 0) & (gap_end - ends[awaited] <= PAUSE_NS)
+    blocker = np.where(late | (inferred < 0), awaited, inferred)
+    return blocker, (awaited >= 0) & (blocker == awaited)
+
+
+def _running_at(at: _Ints, begins: _Ints, ends: _Ints) -> _Ints:
+    """Transfer that runs on past each moment, -1 for none."""
+    reach = np.maximum.accumulate(ends)
+    place = np.searchsorted(begins, at, side="left") - 1
+    runs = (place >= 0) & (reach[np.maximum(place, 0)] > at)
+    # Of those that began before, the one that reaches furthest.
+    furthest = np.maximum.accumulate(np.where(ends == reach, np.arange(len(ends)), 0))
+    return np.where(runs, furthest[np.maximum(place, 0)], -1)
+
+
+def _awaited(gaps: pd.DataFrame, ends: _Ints, waits: Waits) -> _Ints:
+    """Of the transfers that the next kernel is told to wait for, the last that ended in the gap."""
+    found = np.full(len(gaps), -1, dtype=np.int64)
+    if not len(waits.kernel):
+        return found
+    order = np.argsort(waits.kernel, kind="stable")
+    following, transfer = waits.kernel[order], waits.transfer[order]
+    next_kernel = gaps["next"].to_numpy()
+    first = np.searchsorted(following, next_kernel, side="left")
+    count = np.searchsorted(following, next_kernel, side="right") - first
+    count[next_kernel < 0] = 0
+    gap = np.repeat(np.arange(len(gaps)), count)
+    candidate = transfer[
+        np.repeat(first - np.r_[0, np.cumsum(count)[:-1]], count) + np.arange(len(gap))
+    ]
+    ended = ends[candidate]
+    inside = (ended > gaps["start_ns"].to_numpy()[gap]) & (ended <= gaps["end_ns"].to_numpy()[gap])
+    gap, candidate, ended = gap[inside], candidate[inside], ended[inside]
+    by_end = np.argsort(ended, kind="stable")
+    found[gap[by_end]] = candidate[by_end]  # of several the last one stays
+    return found
+
+
+def _beginnings(
+    gap_start: _Ints, blocker: _Ints, begins: _Ints, ends: _Ints
+) -> tuple[_Ints, _Ints]:
+    """Where the stall of each gap begins, and the chain of transfers up to its blocker."""
+    if not len(blocker):
+        return gap_start, gap_start
+    moving = ends > begins
+    busy = union(intervals(begins[moving], ends[moving]))
+    pause = np.r_[True, busy[1:, 0] - busy[:-1, 1] > PAUSE_NS]
+    chain_start = busy[np.maximum.accumulate(np.where(pause, np.arange(len(busy)), 0)), 0]
+    chain = chain_start[np.searchsorted(busy[:, 0], begins[blocker], side="right") - 1]
+    first = busy[np.searchsorted(busy[:, 1], gap_start, side="right"), 0]
+    return np.maximum(gap_start, np.maximum(chain, first)), chain

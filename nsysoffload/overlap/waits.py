@@ -1,0 +1,176 @@
+"""Which kernels were told, by CUDA events, to wait for which transfers.
+
+An event recorded on a copy's stream behind the copy, and a wait for that event on a kernel's stream
+before the kernel, prove that the kernel could not start before the copy had ended::
+
+    copy stream     [copy)(record 7)
+    kernel stream                   (wait 7)[kernel)
+
+Records and waits have no time on the GPU; their order is that of the API calls that made them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nsysoffload.timeline.calls import CallIndex
+from nsysoffload.timeline.timeline import Timeline
+from nsysoffload.trace.tables import UNSET
+
+__all__ = ["Waits", "proven_waits"]
+
+_Ints = NDArray[np.int64]
+_Codes = NDArray[np.integer[Any]]
+_STREAM = ("process", "context", "stream")
+_UNSET_IDS = (UNSET, 0xFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Proven waits of one device, both ways.
+
+    ``transfer`` and ``kernel`` pair rows: a kernel that waits for a transfer. ``waiting`` and
+    ``awaited`` pair a transfer with the kernel that it waits for. All are positions of rows.
+    """
+
+    transfer: _Ints
+    kernel: _Ints
+    waiting: _Ints
+    awaited: _Ints
+
+
+def proven_waits(timeline: Timeline, kernels: pd.DataFrame, transfers: pd.DataFrame) -> Waits:
+    """Pair the kernels and transfers of one device that events order.
+
+    Parameters
+    ----------
+    timeline : Timeline
+        The trace, with its syncs and events read.
+    kernels, transfers : DataFrame
+        Rows of the device, with ``call``.
+
+    Notes
+    -----
+    Kinds of synchronisation are never trusted: a row with a stream and an event is a stream's wait.
+    Records are found by ``event_sync``; where the export has none, by event id and order.
+    """
+    nothing = np.empty(0, dtype=np.int64)
+    syncs, events = timeline.trace.syncs, timeline.trace.events
+    if syncs.empty or events.empty or transfers.empty or kernels.empty:
+        return Waits(nothing, nothing, nothing, nothing)
+    syncs = syncs[~syncs["stream"].isin(_UNSET_IDS) & ~syncs["event"].isin(_UNSET_IDS)]
+    called = _Called.of(timeline)
+    waited_at, recorded_at = called.at(syncs), called.at(events)
+    record = _record_of(syncs, events, waited_at, recorded_at)
+    known = (record >= 0) & (waited_at >= 0)
+    syncs, waited_at, record = syncs[known], waited_at[known], record[known]
+    events, recorded_at = events.take(record), recorded_at[record]
+    order = _Order.of(kernels, transfers, called, syncs, events)
+    before = order.last_before(recorded_at)
+    after = order.first_after(waited_at)
+    rows = len(kernels)
+    holds = (before >= rows) & (after >= 0) & (after < rows)
+    held_up = (before >= 0) & (before < rows) & (after >= rows)
+    return Waits(before[holds] - rows, after[holds], after[held_up] - rows, before[held_up])
+
+
+@dataclass(frozen=True)
+class _Called:
+    """When the calls of rows were made."""
+
+    index: CallIndex
+    start_ns: _Ints
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> "_Called":
+        start = timeline.trace.calls["start_ns"].to_numpy()[timeline.index.first]
+        return cls(timeline.index, np.r_[start, -1])
+
+    def at(self, rows: pd.DataFrame) -> _Ints:
+        return self.start_ns[self.index.of(rows)]
+
+
+def _record_of(
+    syncs: pd.DataFrame, events: pd.DataFrame, waited_at: _Ints, recorded_at: _Ints
+) -> _Ints:
+    """Position in `events` of the record that each wait is for, -1 for none."""
+    linked = (syncs["event_sync"] > 0).any() and (events["event_sync"] > 0).any()
+    keys = ["process", "event_sync" if linked else "event"]
+    both = pd.concat([events[keys], syncs[keys]])
+    code = both.groupby(keys, sort=False).ngroup().to_numpy()
+    of_event, of_sync = code[: len(events)], code[len(events) :]
+    order = np.lexsort((recorded_at, of_event))
+    # The last record of the same event before the wait was made.
+    place = _packed_search(of_event[order], recorded_at[order], of_sync, waited_at, "right") - 1
+    found = np.where(place >= 0, order[place], -1)
+    matches = (place >= 0) & (of_event[found] == of_sync)
+    if linked:
+        matches &= (syncs["event_sync"] > 0).to_numpy()
+    return np.where(matches, found, -1)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Rows of kernels, then transfers, in the order in which their streams got them.
+
+    ``waits`` and ``records`` are the streams of the waits and records that are looked up.
+    """
+
+    stream: _Codes
+    called: _Ints
+    row: _Codes
+    waits: _Codes
+    records: _Codes
+
+    @classmethod
+    def of(
+        cls,
+        kernels: pd.DataFrame,
+        transfers: pd.DataFrame,
+        called: _Called,
+        syncs: pd.DataFrame,
+        events: pd.DataFrame,
+    ) -> "_Order":
+        frames = [frame[list(_STREAM)] for frame in (kernels, transfers, syncs, events)]
+        code = pd.concat(frames).groupby(list(_STREAM), sort=False).ngroup().to_numpy()
+        rows, waits, records = np.split(
+            code, np.cumsum([len(kernels) + len(transfers), len(syncs)])
+        )
+        call, start = (
+            np.concatenate([kernels[name].to_numpy(), transfers[name].to_numpy()])
+            for name in ("call", "start_ns")
+        )
+        at = called.start_ns[call]
+        known = np.flatnonzero(call >= 0)
+        # Rows of one call, a graph's, are in order of time.
+        order = known[np.lexsort((start[known], at[known], rows[known]))]
+        return cls(rows[order], at[order], order, waits, records)
+
+    def last_before(self, recorded_at: _Ints) -> _Ints:
+        """Row that was the last of its stream when each record was made, -1 for none."""
+        place = _packed_search(self.stream, self.called, self.records, recorded_at, "left") - 1
+        return self._row(place, self.records)
+
+    def first_after(self, waited_at: _Ints) -> _Ints:
+        """Row that was the first of its stream after each wait, -1 for none."""
+        place = _packed_search(self.stream, self.called, self.waits, waited_at, "right")
+        return self._row(place, self.waits)
+
+    def _row(self, place: _Ints, stream: _Codes) -> _Ints:
+        found = np.r_[self.row, -1]
+        of_stream = np.r_[self.stream, -1]
+        place = np.where((place >= 0) & (place < len(self.row)), place, len(self.row))
+        row: _Ints = np.where(of_stream[place] == stream, found[place], -1)
+        return row
+
+
+def _packed_search(group: _Ints, time: _Ints, of_group: _Ints, at: _Ints, side: str) -> _Ints:
+    """Search times within groups: both are packed into one key; `group`, `time` are sorted."""
+    origin = min(int(time.min(initial=0)), int(at.min(initial=0)))
+    span = max(int(time.max(initial=0)), int(at.max(initial=0))) - origin + 2
+    keys = group.astype(np.int64) * span + (time - origin)
+    found: _Ints = np.searchsorted(keys, of_group.astype(np.int64) * span + (at - origin), side)  # type: ignore[call-overload]
+    return found

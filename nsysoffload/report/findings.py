@@ -1,0 +1,248 @@
+"""Diagnosis -> findings of the report: what a cause costs per step, in sentences."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nsysoffload.diagnosis.diagnose import Owned
+from nsysoffload.diagnosis.examine import Examined
+from nsysoffload.diagnosis.explanations import EXPLANATIONS
+from nsysoffload.report.format import bandwidth, count, duration, share, shorten
+from nsysoffload.report.model import Finding
+from nsysoffload.report.steps import median, median_step
+from nsysoffload.timeline.intervals import covered_ns, intersection
+
+__all__ = ["MIN_SHARE", "UNKNOWN_SHARE", "findings"]
+
+MIN_SHARE = 0.001  # of the step; what costs less is a note
+UNKNOWN_SHARE = 0.05  # of the step: every program has short pauses between kernels
+_MOST_OPS = 5  # of one cause and direction; the rest becomes one finding
+_MOST_SPANS = 10
+_NOTED = ("pageable_memory", "host_sync", "kernel_copy")  # said even where they cost nothing
+
+
+def findings(devices: Sequence[tuple[str, Examined]]) -> tuple[Finding, ...]:
+    """Write the findings of all devices, worst first, then the notes.
+
+    Parameters
+    ----------
+    devices : sequence of (str, Examined)
+        Id of each device, and what is known of it.
+    """
+    found = [finding for name, device in devices for finding in _of_device(name, device)]
+    return tuple(
+        sorted(
+            found,
+            key=lambda f: (f.severity != "finding", -f.lost_ns_per_step - f.excess_ns_per_step),
+        )
+    )
+
+
+def _of_device(name: str, device: Examined) -> Iterator[Finding]:
+    if not len(device.steps):
+        return
+    groups: dict[tuple[str, str | None], list[Owned]] = {}
+    for owned in device.diagnosis.owned:
+        groups.setdefault((owned.claim.cause, owned.claim.direction), []).append(owned)
+    step_ns = median(device.steps.duration_ns)
+    for (cause, direction), members in groups.items():
+        costs = [_cost(device, owned) for owned in members]
+        ranked = [
+            (owned, lost, excess)
+            for owned, (lost, excess) in zip(members, costs, strict=True)
+            if lost + excess or cause in _NOTED
+        ]
+        ranked.sort(key=lambda item: -item[1] - item[2])
+        yield from _worst(name, device, cause, direction, ranked[:_MOST_OPS], step_ns)
+        yield from _rest(name, device, cause, direction, ranked[_MOST_OPS:], step_ns)
+
+
+def _cost(device: Examined, owned: Owned) -> tuple[int, int]:
+    """Time lost and excess time per step: the median, and the mean of what has no step."""
+    spans = device.measurements.steps
+    lost = median(covered_ns(spans, owned.spans)) if len(owned.spans) else 0
+    return lost, max(0, owned.claim.excess_ns) // len(spans)
+
+
+def _worst(
+    name: str,
+    device: Examined,
+    cause: str,
+    direction: str | None,
+    ranked: Sequence[tuple[Owned, int, int]],
+    step_ns: int,
+) -> Iterator[Finding]:
+    for owned, lost, excess in ranked:
+        op = device.measurements.ops[owned.claim.op] if owned.claim.op >= 0 else None
+        evidence = {**(owned.claim.evidence or {}), "spans": _spans(device, owned)}
+        yield _finding(name, device, cause, direction, op, lost, excess, evidence, step_ns)
+
+
+def _rest(
+    name: str,
+    device: Examined,
+    cause: str,
+    direction: str | None,
+    ranked: Sequence[tuple[Owned, int, int]],
+    step_ns: int,
+) -> Iterator[Finding]:
+    """Yield one finding for all operations beyond the worst."""
+    if not ranked:
+        return
+    lost, excess = (sum(item[part] for item in ranked) for part in (1, 2))
+    evidence: dict[str, Any] = {"operations": len(ranked)}
+    for owned, _, _ in ranked:
+        for key, value in (owned.claim.evidence or {}).items():
+            if isinstance(value, int) and key not in ("hideable_ns", "exposed_ns", "stream"):
+                evidence[key] = evidence.get(key, 0) + value
+    evidence["spans"] = _spans(device, ranked[0][0])
+    op = f"{len(ranked)} more operations"
+    yield _finding(name, device, cause, direction, op, lost, excess, evidence, step_ns)
+
+
+def _spans(device: Examined, owned: Owned) -> list[list[int]]:
+    """Where to look, worst first; those of the step that is drawn before others."""
+    places = owned.claim.places
+    if places is None:
+        lengths = owned.spans[:, 1] - owned.spans[:, 0]
+        places = owned.spans[np.argsort(-lengths, kind="stable")[:_MOST_SPANS]]
+    drawn = median_step(device)
+    if drawn is None:
+        return []
+    step = device.measurements.steps[drawn]
+    inside = intersection(owned.spans, step[None, :]) if len(owned.spans) else places[:0]
+    lengths = inside[:, 1] - inside[:, 0]
+    first = inside[np.argsort(-lengths, kind="stable")[: _MOST_SPANS // 2]]
+    both = [*first.tolist(), *places.tolist()]
+    return [span for n, span in enumerate(both) if span not in both[:n]][:_MOST_SPANS]
+
+
+def _finding(
+    name: str,
+    device: Examined,
+    cause: str,
+    direction: str | None,
+    op: str | None,
+    lost: int,
+    excess: int,
+    evidence: Mapping[str, Any],
+    step_ns: int,
+) -> Finding:
+    explanation = EXPLANATIONS[cause]
+    xla = device.measurements.has_xla
+    return Finding(
+        cause=cause,
+        severity="finding" if _matters(device, cause, lost, excess, step_ns) else "note",
+        device=name,
+        direction=direction,
+        op=shorten(op, 200) if op else None,
+        lost_ns_per_step=lost,
+        excess_ns_per_step=excess,
+        evidence=evidence,
+        message=_message(device, cause, direction, lost, excess, evidence, step_ns),
+        advice=explanation.advice_xla if xla else explanation.advice_cuda,
+    )
+
+
+def _matters(device: Examined, cause: str, lost: int, excess: int, step_ns: int) -> bool:
+    if lost + excess == 0:
+        return False
+    if cause != "unknown":
+        return lost + excess >= MIN_SHARE * step_ns
+    # Where nothing was seen to compute, or not all was seen, time outside compute means nothing.
+    m = device.measurements
+    seen = len(m.compute) and not len(m.graphs) and device.overlap.unknown is None
+    return bool(seen) and lost >= UNKNOWN_SHARE * step_ns
+
+
+# --- Sentences ---
+
+
+def _message(
+    device: Examined,
+    cause: str,
+    direction: str | None,
+    lost: int,
+    excess: int,
+    evidence: Mapping[str, Any],
+    step_ns: int,
+) -> str:
+    per = "of the window" if device.steps.found_by == "window" else "of the step"
+    costs = []
+    if lost:
+        costs.append(f"{duration(lost)} lost, {share(lost / step_ns)} {per}")
+    if excess:
+        costs.append(f"{duration(excess)} longer than alone")
+    what = _WHAT[cause](evidence, (direction or "").upper())
+    return f"{what}{': ' if costs else ''}{' and '.join(costs)}."
+
+
+def _stall(reason: str) -> Any:
+    def said(e: Mapping[str, Any], way: str) -> str:
+        proven = f", {count(e['proven'])} proven by events" if e.get("proven") else ""
+        return f"Compute waited {count(e['stalls'])} times{proven} for {way} copies {reason}"
+
+    return said
+
+
+_WHAT = {
+    "collective_only": lambda e, way: "Collectives ran with no compute beside them",
+    "pageable_memory": lambda e, way: (
+        f"{count(e['copies'])} {way} copies of pageable memory blocked the host for"
+        f" {duration(e['blocked_ns'])}"
+    ),
+    "same_stream": _stall("on the kernels' own stream"),
+    "pinned_allocation": lambda e, way: (
+        f"{count(e['calls'])} calls that lock or free host pages"
+        f" ({', '.join(e['functions'][:3]) if 'functions' in e else 'CUDA'}) took"
+        f" {duration(e['call_ns'])} within steps"
+    ),
+    "host_callback": lambda e, way: (
+        f"The GPU was idle in {count(e['gaps'])} gaps while a host function was due"
+    ),
+    "host_sync": lambda e, way: (
+        f"The host waited {duration(e['sync_ns'])} in {count(e['calls'])} synchronising calls:"
+        f" {duration(e['waiting_for_copies_ns'])} for copies,"
+        f" {duration(e['waiting_for_compute_ns'])} for compute,"
+        f" {duration(e['waiting_for_nothing_seen_ns'])} for nothing seen"
+    ),
+    "queued_behind_copy": _stall("that queued behind others of their direction"),
+    "shared_copy_stream": _stall("that waited for the other direction on their own stream"),
+    "small_copies": lambda e, way: (
+        f"{count(e['copies'])} {way} copies of {count(e['median_bytes'])} bytes (median) with"
+        f" {duration(e['pause_ns'])} of pauses for {duration(e['copy_ns'])} of copying"
+    ),
+    "staging_gaps": lambda e, way: (
+        f"{count(e['copies'])} equal {way} copies at {bandwidth(e['row_gbps'])} with idle pauses"
+        " between them: staged in chunks on the host, the link is not slow"
+    ),
+    "transfer_bound": _stall("with next to no compute left to hide them behind"),
+    "step_boundary": _stall("before the first or after the last kernel"),
+    "issued_too_late": _stall("that started only when the kernel before had ended"),
+    "host_gap": lambda e, way: f"The next launch came late in {count(e['gaps'])} gaps",
+    "unknown": lambda e, way: "Time outside compute that the trace does not explain",
+    "starved": lambda e, way: (
+        f"{count(e['copies'])} {way} copies reached {bandwidth(e['gbps'])} beside kernels against"
+        f" {bandwidth(e['lone_gbps'])} alone: hidden by time, not in effect"
+        if "gbps" in e
+        else f"{count(e['copies'])} {way} copies were slow beside kernels"
+    ),
+    "bidirectional_contention": lambda e, way: (
+        f"{count(e['copies'])} {way} copies reached {bandwidth(e['gbps'])} beside the other"
+        f" direction against {bandwidth(e['lone_gbps'])} alone"
+        if "gbps" in e
+        else f"{count(e['copies'])} {way} copies were slow beside the other direction"
+    ),
+    "compute_contention": lambda e, way: (
+        f"{count(e['launches'])} launches of {count(e['kernels'])} kernels ran longer under"
+        " transfers than without"
+    ),
+    "remote_numa": lambda e, way: (
+        f"{count(e['copies'])} lone pinned {way} copies reached {bandwidth(e['gbps'])}, where"
+        f" {e['link']} has been measured at {bandwidth(e['range_low_gbps'])} or more"
+    ),
+    "kernel_copy": lambda e, way: (
+        f"{count(e['kernels'])} kernels seem to carry transfers; their bytes are not in the trace"
+    ),
+}
