@@ -101,6 +101,7 @@ def examine(
         kernel_stream=kernel_stream,
         transfer_stream=transfer_stream,
         transfer_op=transfer_op,
+        transfer_thunk=transfer_thunk,
         ops=ops,
         has_xla=len(names.thunks) > 0 or len(names.executions) > 0,
         calls=_calls_of(timeline, kernels, transfers),

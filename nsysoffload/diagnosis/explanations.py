@@ -248,8 +248,10 @@ _OWNERS = (
         cause="unknown",
         title="Not explained",
         meaning="Time outside compute for which the trace shows no reason.",
-        detection="What no other cause owns.",
-        thresholds=(),
+        detection="What no other cause owns. Every program has short pauses between kernels, so"
+        " that it is a note unless it is much, the steps are known and all work in them was"
+        " recorded.",
+        thresholds=(("much", "5 % of the step or more"),),
         advice_xla="Look at the place in the timeline. Record with --trace=cuda,nvtx and"
         " --cuda-graph-trace=node, so that calls, XLA's names and work inside graphs are seen.",
         advice_cuda="Look at the place in the timeline. Record with --trace=cuda,nvtx and"

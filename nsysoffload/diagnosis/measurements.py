@@ -84,6 +84,8 @@ class Measurements:
         A code per stream, the same in both.
     transfer_op : int64 array, shape (len(transfers),)
         Position in ``ops``.
+    transfer_thunk : int64 array, shape (len(transfers),)
+        Row of ``thunks``, -1 where XLA's operation is not known: findings then go by direction.
     ops : tuple of str
         Labels of XLA operations; without them direction, size class and stream.
     has_xla : bool
@@ -117,6 +119,7 @@ class Measurements:
     kernel_stream: _Ints
     transfer_stream: _Ints
     transfer_op: _Ints
+    transfer_thunk: _Ints
     ops: tuple[str, ...]
     has_xla: bool
     calls: pd.DataFrame
@@ -219,6 +222,22 @@ class Measurements:
         found: list[int] = self.transfers["row_id"].to_numpy()[rows].tolist()
         return found
 
+    def by_op(self, transfers: _Ints, values: _Ints) -> Iterator[tuple[str, int, _Ints]]:
+        """Yield values by direction and operation of their transfers; `NO_OP` without XLA's.
+
+        Parameters
+        ----------
+        transfers : int64 array, shape (n,)
+            Positions of transfers.
+        values : int64 array, shape (n,)
+            What to group.
+        """
+        named = self.transfer_thunk[transfers] >= 0
+        op = np.where(named, self.transfer_op[transfers], NO_OP)
+        way = self.way[transfers]
+        for code, number in sorted(set(zip(way.tolist(), op.tolist(), strict=True))):
+            yield DIRECTIONS[code], number, values[(way == code) & (op == number)]
+
     # --- Stalls ---
 
     @property
@@ -273,19 +292,13 @@ class Measurements:
         rows = np.flatnonzero(mask)
         if not len(rows):
             return
-        group = (
-            self.way[self.blocker[rows]] * (len(self.ops) + 1)
-            + self.transfer_op[self.blocker[rows]]
-        )
-        for code in np.unique(group):
-            mine = rows[group == code]
-            direction, op = divmod(int(code), len(self.ops) + 1)
+        for direction, op, mine in self.by_op(self.blocker[rows], rows):
             longest = mine[np.argsort(-self.stall_ns[mine], kind="stable")]
             blockers = self.blocker[longest]
             yield Claim(
                 cause,
                 union(self.stall_spans[mine]),
-                DIRECTIONS[direction],
+                direction,
                 op,
                 {
                     "stalls": len(mine),
@@ -319,8 +332,14 @@ class Measurements:
         """Return the part of a union that lies outside compute, within steps."""
         return intersection(spans, self.stalls.lost)
 
-    def runs(self) -> Iterator[_Ints]:
-        """Yield runs of four or more copies of one direction with no kernel start in between."""
+    def runs(self, longest_pause_ns: int | None = None) -> Iterator[_Ints]:
+        """Yield runs of four or more copies of one direction with no kernel start in between.
+
+        Parameters
+        ----------
+        longest_pause_ns : int, optional
+            A longer pause ends a run as well.
+        """
         starts = self.kernel_spans[:, 0]
         for code in range(len(DIRECTIONS)):
             rows = np.flatnonzero((self.way == code) & (self.length_ns > 0))
@@ -329,7 +348,10 @@ class Measurements:
             begins = self.spans[rows, 0]
             before = np.searchsorted(starts, begins, side="left")
             until = np.searchsorted(starts, begins, side="right")
-            first = np.flatnonzero(np.r_[True, before[1:] > until[:-1]])
+            apart = before[1:] > until[:-1]
+            if longest_pause_ns is not None:
+                apart |= begins[1:] - self.spans[rows[:-1], 1] > longest_pause_ns
+            first = np.flatnonzero(np.r_[True, apart])
             last = np.r_[first[1:], len(rows)]
             for run in np.flatnonzero(last - first >= 4):
                 yield rows[first[run] : last[run]]

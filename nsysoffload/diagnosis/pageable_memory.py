@@ -11,7 +11,6 @@ import numpy as np
 
 from nsysoffload.diagnosis.measurements import Claim, Measurements
 from nsysoffload.timeline.intervals import union
-from nsysoffload.timeline.timeline import DIRECTIONS
 
 __all__ = ["MIN_BLOCKED_SHARE", "claim"]
 
@@ -25,16 +24,14 @@ def claim(m: Measurements) -> Iterator[Claim]:
     if not blocking.any():
         return
     stalled = blocking[m.blocker]
-    groups = m.way * (len(m.ops) + 1) + m.transfer_op
-    for code in np.unique(groups[blocking]):
-        rows = np.flatnonzero(blocking & (groups == code))
-        direction, op = divmod(int(code), len(m.ops) + 1)
-        stalls = stalled & (groups[m.blocker] == code)
+    every = np.flatnonzero(blocking)
+    for direction, op, rows in m.by_op(every, every):
+        stalls = stalled & np.isin(m.blocker, rows)
         rows = rows[np.argsort(-m.length_ns[rows], kind="stable")]
         yield Claim(
             "pageable_memory",
             union(m.spans[rows], m.stall_spans[stalls]),
-            DIRECTIONS[direction],
+            direction,
             op,
             {
                 "copies": len(rows),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nsysoffload.diagnosis.measurements import Claim, Measurements
+from nsysoffload.diagnosis.staging_gaps import staged_runs
 from nsysoffload.timeline.intervals import empty
 from nsysoffload.timeline.timeline import DIRECTIONS
 
@@ -23,6 +24,8 @@ def claim(m: Measurements) -> Iterator[Claim]:
     if m.link is None:
         return
     large = m.lone & (m.transfers["host"] == "pinned").to_numpy() & (m.size_bytes >= MIN_BYTES)
+    for staged in staged_runs(m):
+        large[staged] = False  # the host fills and empties their buffer: no measure of the link
     for way, direction in enumerate(DIRECTIONS):
         low = (m.link.h2d if way == 0 else m.link.d2h).low_gbps
         rows = np.flatnonzero(large & (m.way == way) & (m.length_ns > 0))

@@ -12,7 +12,6 @@ import numpy as np
 
 from nsysoffload.diagnosis.measurements import Claim, Measurements
 from nsysoffload.timeline.intervals import empty
-from nsysoffload.timeline.timeline import DIRECTIONS
 
 __all__ = ["claim"]
 
@@ -24,13 +23,10 @@ def claim(m: Measurements) -> Iterator[Claim]:
         ("starved", ~slow.against),
         ("bidirectional_contention", slow.against),
     ):
-        way, op = m.way[slow.row], m.transfer_op[slow.row]
-        group = way * (len(m.ops) + 1) + op
-        for code in np.unique(group[chosen]):
-            mine = np.flatnonzero(chosen & (group == code))
+        places = np.flatnonzero(chosen)
+        for direction, op, mine in m.by_op(slow.row[places], places):
             mine = mine[np.argsort(-slow.excess_ns[mine], kind="stable")]
             rows = slow.row[mine]
-            direction, number = divmod(int(code), len(m.ops) + 1)
             evidence = {
                 "copies": len(rows),
                 "bytes": int(m.size_bytes[rows].sum()),
@@ -43,8 +39,8 @@ def claim(m: Measurements) -> Iterator[Claim]:
             yield Claim(
                 cause,
                 empty(),
-                DIRECTIONS[direction],
-                number,
+                direction,
+                op,
                 evidence,
                 int(slow.excess_ns[mine].sum()),
                 m.spans[rows[:10]],

@@ -12,15 +12,16 @@ from nsysoffload.diagnosis.measurements import Claim, Measurements
 from nsysoffload.timeline.intervals import intervals, union
 from nsysoffload.timeline.timeline import DIRECTIONS
 
-__all__ = ["SMALL_BYTES", "claim"]
+__all__ = ["MAX_PAUSE_NS", "SMALL_BYTES", "claim"]
 
 SMALL_BYTES = 64 * 1024
+MAX_PAUSE_NS = 1_000_000  # a call takes microseconds; beyond it something else held them up
 
 
 def claim(m: Measurements) -> Iterator[Claim]:
     """Yield, per direction, the runs of small copies."""
     found: dict[int, list[np.ndarray]] = {}
-    for rows in m.runs():
+    for rows in m.runs(longest_pause_ns=MAX_PAUSE_NS):
         start, end = m.spans[rows].T
         copying = int(m.length_ns[rows].sum())
         if 0 <= np.median(m.size_bytes[rows]) < SMALL_BYTES and end.max() - start[0] > 2 * copying:

@@ -13,18 +13,17 @@ from nsysoffload.diagnosis.small_copies import SMALL_BYTES
 from nsysoffload.timeline.intervals import intervals, union
 from nsysoffload.timeline.timeline import DIRECTIONS
 
-__all__ = ["LINK_SPEED", "claim"]
+__all__ = ["LINK_SPEED", "MIN_COPIES", "claim", "staged_runs"]
 
+MIN_COPIES = 4
 LINK_SPEED = 0.75  # of the best lone copy, or of the low end of the platform's range
 
 
 def claim(m: Measurements) -> Iterator[Claim]:
     """Yield, per direction, the pauses between equal copies at link speed."""
     found: dict[int, list[np.ndarray]] = {}
-    for rows in m.runs():
-        way = int(m.way[rows[0]])
-        if _is_staged(m, rows) and _at_link_speed(m, rows, way):
-            found.setdefault(way, []).append(rows)
+    for rows in staged_runs(m):
+        found.setdefault(int(m.way[rows[0]]), []).append(rows)
     for way, runs in found.items():
         pauses = [
             intervals(
@@ -48,11 +47,27 @@ def claim(m: Measurements) -> Iterator[Claim]:
         )
 
 
-def _is_staged(m: Measurements, rows: np.ndarray) -> bool:
-    size, length = m.size_bytes[rows], m.length_ns[rows]
-    equal = (size[:-1] == size[0]).all() and size[-1] <= size[0]
+def staged_runs(m: Measurements) -> Iterator[np.ndarray]:
+    """Yield the runs of copies that the host stages."""
+    for run in m.runs():
+        for rows in _equal(m, run):
+            if _paused(m, rows) and _at_link_speed(m, rows, int(m.way[rows[0]])):
+                yield rows
+
+
+def _equal(m: Measurements, run: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield four or more copies of one size, with the smaller one that may end them."""
+    size = m.size_bytes[run]
+    cuts = np.flatnonzero(np.r_[True, size[1:] != size[:-1], True])
+    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+        if last - first >= MIN_COPIES and size[first] >= SMALL_BYTES:
+            rest = last < len(run) and size[last] < size[first]
+            yield run[first : last + rest]
+
+
+def _paused(m: Measurements, rows: np.ndarray) -> bool:
     pause = m.spans[rows[1:], 0] - m.spans[rows[:-1], 1]
-    return bool(equal and size[0] >= SMALL_BYTES and np.median(pause) > np.median(length))
+    return bool(np.median(pause) > np.median(m.length_ns[rows]))
 
 
 def _at_link_speed(m: Measurements, rows: np.ndarray, way: int) -> bool:

@@ -13,6 +13,7 @@ def claim(m: Measurements) -> Iterator[Claim]:
     lost = m.stalls.lost
     if len(lost):
         evidence = {
+            "under_transfers_ns": length_ns(intersection(lost, m.moving)),
             "under_copies_on_the_device_and_memsets_ns": length_ns(intersection(lost, m.other)),
             "under_graphs_traced_whole_ns": length_ns(intersection(lost, m.graphs)),
         }

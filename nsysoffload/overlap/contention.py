@@ -68,7 +68,7 @@ def stretched_kernels(
     alone = twin[under <= LONE].groupby(keys)["length"].agg(["median", "size"])
     covered = twin[under >= COVERED]
     beside = covered.groupby(keys)["length"].agg(["median", "size", "sum"])
-    both = alone.join(beside, lsuffix="_lone", rsuffix="_covered", how="inner")
+    both = alone.add_suffix("_lone").join(beside.add_suffix("_covered"), how="inner")
     both = both[(both["size_lone"] >= MIN_TWINS) & (both["size_covered"] >= MIN_TWINS)]
     both = both[both["median_covered"] > STRETCHED * both["median_lone"]]
     names = kernels["name"].cat.categories
@@ -79,7 +79,7 @@ def stretched_kernels(
             int(row["median_covered"]),
             int(row["size_lone"]),
             int(row["size_covered"]),
-            int(row["sum"]) - int(row["median_lone"]) * int(row["size_covered"]),
+            int(row["sum_covered"]) - int(row["median_lone"]) * int(row["size_covered"]),
             covered["row"].to_numpy()[
                 ((covered["name"] == name) & (covered["shape"] == shape)).to_numpy()
             ],

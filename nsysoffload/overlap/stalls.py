@@ -1,8 +1,9 @@
 """Gaps between kernels within steps, and which of them transfers own: the stalls.
 
 A stall is what offloading costs. In a gap between kernels, a chain of transfers (pauses of 20 us at
-most) that ends no more than 20 us before the next kernel, or reaches the step's end, or that the
-next kernel is proven to wait for, owns the gap from the chain's start on::
+most) owns the gap from the chain's start on, if it ends no more than 20 us before the next kernel,
+or reaches the step's end, or if the next kernel is proven to wait for it: by an event, or right
+behind it on one stream::
 
     kernels   [   )                    [   )
     transfers         [   )[      )
@@ -71,7 +72,7 @@ def find_stalls(
     steps : int64 array, shape (n, 2)
         First start and last end of the chosen steps, sorted by start.
     waits : Waits
-        Proven waits between them.
+        Waits between them that are proven, by events or by the order of a stream.
     graphs : int64 array, shape (m, 2)
         Union of graphs traced as a whole; what happens under them is unknown, so no stall.
     """
@@ -186,10 +187,12 @@ def _blockers(
     inferred = np.where(
         (gaps["next"].to_numpy() < 0) & (inferred < 0), _running_at(gap_end, begins, ends), inferred
     )
-    awaited = _awaited(gaps, ends, waits)
+    awaited = _awaited(gaps, ends, waits.transfer, waits.kernel)
     late = (awaited >= 0) & (gap_end - ends[awaited] <= PAUSE_NS)
     blocker = np.where(late | (inferred < 0), awaited, inferred)
-    return blocker, (awaited >= 0) & (blocker == awaited)
+    proven = (awaited >= 0) & (blocker == awaited)
+    ahead = _awaited(gaps, ends, waits.leader, waits.follower)
+    return np.where(blocker < 0, ahead, blocker), proven
 
 
 def _running_at(at: _Ints, begins: _Ints, ends: _Ints) -> _Ints:
@@ -202,13 +205,13 @@ def _running_at(at: _Ints, begins: _Ints, ends: _Ints) -> _Ints:
     return np.where(runs, furthest[np.maximum(place, 0)], -1)
 
 
-def _awaited(gaps: pd.DataFrame, ends: _Ints, waits: Waits) -> _Ints:
-    """Of the transfers that the next kernel is told to wait for, the last that ended in the gap."""
+def _awaited(gaps: pd.DataFrame, ends: _Ints, transfer: _Ints, kernel: _Ints) -> _Ints:
+    """Of the transfers that the next kernel has to wait for, the last that ended in the gap."""
     found = np.full(len(gaps), -1, dtype=np.int64)
-    if not len(waits.kernel):
+    if not len(kernel):
         return found
-    order = np.argsort(waits.kernel, kind="stable")
-    following, transfer = waits.kernel[order], waits.transfer[order]
+    order = np.argsort(kernel, kind="stable")
+    following, transfer = kernel[order], transfer[order]
     next_kernel = gaps["next"].to_numpy()
     first = np.searchsorted(following, next_kernel, side="left")
     count = np.searchsorted(following, next_kernel, side="right") - first

@@ -1,4 +1,4 @@
-"""Which kernels were told, by CUDA events, to wait for which transfers.
+"""Which kernels were told, by CUDA events or by their stream, to wait for which transfers.
 
 An event recorded on a copy's stream behind the copy, and a wait for that event on a kernel's stream
 before the kernel, prove that the kernel could not start before the copy had ended::
@@ -10,7 +10,7 @@ Records and waits have no time on the GPU; their order is that of the API calls 
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -30,16 +30,19 @@ _UNSET_IDS = (UNSET, 0xFFFFFFFF)
 
 @dataclass(frozen=True)
 class Waits:
-    """Proven waits of one device, both ways.
+    """Proven waits of one device, as pairs of positions of rows.
 
-    ``transfer`` and ``kernel`` pair rows: a kernel that waits for a transfer. ``waiting`` and
-    ``awaited`` pair a transfer with the kernel that it waits for. All are positions of rows.
+    ``kernel`` waits for ``transfer``, and the transfer ``waiting`` for the kernel ``awaited``, by
+    events. ``follower`` is a kernel that was launched on the stream of the transfer ``leader``,
+    right behind it and before it had ended.
     """
 
     transfer: _Ints
     kernel: _Ints
     waiting: _Ints
     awaited: _Ints
+    leader: _Ints
+    follower: _Ints
 
 
 def proven_waits(timeline: Timeline, kernels: pd.DataFrame, transfers: pd.DataFrame) -> Waits:
@@ -58,9 +61,9 @@ def proven_waits(timeline: Timeline, kernels: pd.DataFrame, transfers: pd.DataFr
     Records are found by ``event_sync``; where the export has none, by event id and order.
     """
     nothing = np.empty(0, dtype=np.int64)
+    if transfers.empty or kernels.empty:
+        return Waits(nothing, nothing, nothing, nothing, nothing, nothing)
     syncs, events = timeline.trace.syncs, timeline.trace.events
-    if syncs.empty or events.empty or transfers.empty or kernels.empty:
-        return Waits(nothing, nothing, nothing, nothing)
     syncs = syncs[~syncs["stream"].isin(_UNSET_IDS) & ~syncs["event"].isin(_UNSET_IDS)]
     called = _Called.of(timeline)
     waited_at, recorded_at = called.at(syncs), called.at(events)
@@ -74,7 +77,17 @@ def proven_waits(timeline: Timeline, kernels: pd.DataFrame, transfers: pd.DataFr
     rows = len(kernels)
     holds = (before >= rows) & (after >= 0) & (after < rows)
     held_up = (before >= 0) & (before < rows) & (after >= rows)
-    return Waits(before[holds] - rows, after[holds], after[held_up] - rows, before[held_up])
+    leader, follower = order.neighbours(rows)
+    issued = called.end_ns[kernels["call"].to_numpy()[follower]]
+    in_time = issued <= transfers["end_ns"].to_numpy()[leader]
+    return Waits(
+        before[holds] - rows,
+        after[holds],
+        after[held_up] - rows,
+        before[held_up],
+        leader[in_time],
+        follower[in_time],
+    )
 
 
 @dataclass(frozen=True)
@@ -83,11 +96,15 @@ class _Called:
 
     index: CallIndex
     start_ns: _Ints
+    end_ns: _Ints
 
     @classmethod
     def of(cls, timeline: Timeline) -> "_Called":
-        start = timeline.trace.calls["start_ns"].to_numpy()[timeline.index.first]
-        return cls(timeline.index, np.r_[start, -1])
+        start, end = (
+            np.append(timeline.trace.calls[name].to_numpy()[timeline.index.first], -1)
+            for name in ("start_ns", "end_ns")
+        )
+        return cls(timeline.index, start, end)
 
     def at(self, rows: pd.DataFrame) -> _Ints:
         return self.start_ns[self.index.of(rows)]
@@ -159,6 +176,12 @@ class _Order:
         place = _packed_search(self.stream, self.called, self.waits, waited_at, "right")
         return self._row(place, self.waits)
 
+    def neighbours(self, kernels: int) -> tuple[_Ints, _Ints]:
+        """Transfers, and the kernels that follow each right behind on its stream."""
+        same = self.stream[1:] == self.stream[:-1]
+        pair = np.flatnonzero(same & (self.row[:-1] >= kernels) & (self.row[1:] < kernels))
+        return self.row[pair].astype(np.int64) - kernels, self.row[pair + 1].astype(np.int64)
+
     def _row(self, place: _Ints, stream: _Codes) -> _Ints:
         found = np.r_[self.row, -1]
         of_stream = np.r_[self.stream, -1]
@@ -167,10 +190,14 @@ class _Order:
         return row
 
 
-def _packed_search(group: _Ints, time: _Ints, of_group: _Ints, at: _Ints, side: str) -> _Ints:
+def _packed_search(
+    group: _Codes, time: _Ints, of_group: _Codes, at: _Ints, side: Literal["left", "right"]
+) -> _Ints:
     """Search times within groups: both are packed into one key; `group`, `time` are sorted."""
-    origin = min(int(time.min(initial=0)), int(at.min(initial=0)))
-    span = max(int(time.max(initial=0)), int(at.max(initial=0))) - origin + 2
+    if not len(time) or not len(at):
+        return np.zeros(len(at), dtype=np.int64)
+    origin = min(int(time.min()), int(at.min()))
+    span = max(int(time.max()), int(at.max())) - origin + 2
     keys = group.astype(np.int64) * span + (time - origin)
-    found: _Ints = np.searchsorted(keys, of_group.astype(np.int64) * span + (at - origin), side)  # type: ignore[call-overload]
-    return found
+    sought = of_group.astype(np.int64) * span + (at - origin)
+    return np.searchsorted(keys, sought, side).astype(np.int64)

@@ -136,9 +136,9 @@ def _of_step(report: Report) -> Iterator[Card]:
     for way in ("h2d", "d2h"):
         yield Card(f"{way.upper()} bandwidth", say(f"{{{way}.gbps}}"), _against(link, way))
     yield Card(
-        "Bytes per step, H2D / D2H",
+        "Bytes per step",
         say("{h2d.bytes} / {d2h.bytes}"),
-        say("{h2d.copies} and {d2h.copies} copies"),
+        say("H2D and D2H, in {h2d.copies} and {d2h.copies} copies"),
     )
     yield Card("Best step", say("{best_ns}"), say("{hideable_ns} of stall could be hidden"))
 
@@ -181,9 +181,9 @@ def _of_window(report: Report) -> Iterator[Card]:
         value = say(f"{{total.{way}.gbps}}")
         yield Card(f"{way.upper()} bandwidth", value, _against(link, way))
     yield Card(
-        f"Bytes H2D / D2H{over}",
+        f"Bytes{over}",
         say("{total.h2d.bytes} / {total.d2h.bytes}"),
-        say("{total.h2d.copies} and {total.d2h.copies} copies"),
+        say("H2D and D2H, in {total.h2d.copies} and {total.d2h.copies} copies"),
     )
     yield Card(
         f"Transfers busy{over}",

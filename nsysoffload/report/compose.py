@@ -397,14 +397,14 @@ def _lanes(devices: Sequence[Device], examined: Sequence[Examined]) -> tuple[Lan
     made: list[Lane] = []
     for device, one in drawn:
         step = median_step(one)
-        window = (
-            one.overlap.window if step is None else tuple(one.measurements.steps[step].tolist())
-        )
+        span = one.overlap.window if step is None else one.measurements.steps[step].tolist()
+        start, end = span
         kernels, transfers = (
-            cut(rows, *window, window) for rows in (one.overlap.kernels, one.overlap.transfers)
+            cut(rows, start, end, (start, end))
+            for rows in (one.overlap.kernels, one.overlap.transfers)
         )
         transfers = transfers.assign(hidden_ns=covered_ns(pairs(transfers), one.overlap.compute))
         keep = np.zeros(len(transfers), dtype=bool)
         keep[_worst(transfers, WORST_IN_LANE)] = True
-        made += lanes(device.id, kernels, transfers, window, fine, COARSE_COLUMNS, keep)
+        made += lanes(device.id, kernels, transfers, (start, end), fine, COARSE_COLUMNS, keep)
     return tuple(made)

@@ -107,7 +107,13 @@ _SPLIT = (  # colour role, hatch, name
 )
 
 
-_PART_STYLES = (("compute", ""), ("hidden", ""), ("collective", ""), ("exposed", "/"), ("idle", ""))
+_PART_STYLES = (
+    ("compute", ""),
+    ("hidden", ""),
+    ("collective", ""),
+    ("exposed", "/"),
+    ("muted", ""),
+)
 MOST_STEPS = 120
 """Steps that the chart shows, the first."""
 

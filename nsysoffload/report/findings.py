@@ -90,7 +90,7 @@ def _rest(
     """Yield one finding for all operations beyond the worst."""
     if not ranked:
         return
-    lost, excess = (sum(item[part] for item in ranked) for part in (1, 2))
+    lost, excess = sum(item[1] for item in ranked), sum(item[2] for item in ranked)
     evidence: dict[str, Any] = {"operations": len(ranked)}
     for owned, _, _ in ranked:
         for key, value in (owned.claim.evidence or {}).items():
@@ -150,10 +150,10 @@ def _matters(device: Examined, cause: str, lost: int, excess: int, step_ns: int)
         return False
     if cause != "unknown":
         return lost + excess >= MIN_SHARE * step_ns
-    # Where nothing was seen to compute, or not all was seen, time outside compute means nothing.
+    # Where not all was seen, or no step is known, time that nothing explains means nothing.
     m = device.measurements
     seen = len(m.compute) and not len(m.graphs) and device.overlap.unknown is None
-    return bool(seen) and lost >= UNKNOWN_SHARE * step_ns
+    return bool(seen) and device.steps.found_by != "window" and lost >= UNKNOWN_SHARE * step_ns
 
 
 # --- Sentences ---

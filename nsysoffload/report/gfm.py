@@ -20,12 +20,16 @@ _SPLIT = "&#8203;"
 
 @dataclass(frozen=True)
 class Block:
-    """Lines that may be cut at the end, between a head and a foot that stay."""
+    """Lines that may be cut at the end, between a head and a foot that stay.
+
+    Under a ``summary`` they are folded.
+    """
 
     head: Sequence[str]
     lines: Sequence[str]
     foot: Sequence[str] = ()
     note: str = ""
+    summary: str = ""
 
     def text(self, rows: int) -> str:
         """Join at most so many lines and say how many are missing; nothing if there are none."""
@@ -35,7 +39,10 @@ class Block:
         cut = f"{count(missing)} more are left out here." if missing > 0 else ""
         notes = " ".join(filter(None, [self.note, cut]))
         end = ["", f"*{notes}*"] if notes else []
-        return "\n".join([*self.head, *self.lines[:rows], *self.foot, *end])
+        text = "\n".join([*self.head, *self.lines[:rows], *self.foot, *end])
+        if not self.summary:
+            return text
+        return f"<details><summary>{self.summary}</summary>\n\n{text}\n\n</details>"
 
 
 def table(
@@ -45,6 +52,8 @@ def table(
     rows: Iterable[Sequence[str]],
     foot: Iterable[Sequence[str]] = (),
     note: str = "",
+    *,
+    folded: bool = False,
 ) -> Block:
     """Tabulate rows of finished cells.
 
@@ -58,6 +67,8 @@ def table(
         Cells of the rows that may be cut, then of those that stay below them.
     note : str
         Remark below the table.
+    folded : bool
+        Whether only the title is seen at first.
 
     Returns
     -------
@@ -65,9 +76,9 @@ def table(
         The table.
     """
     rule = "|".join(["", *[":--"] * len(names), *["--:"] * len(numbers), ""])
-    head = [f"### {title}", ""] if title else []
+    head = [f"### {title}", ""] if title and not folded else []
     head += [_row([*names, *numbers]), rule]
-    return Block(head, [*map(_row, rows)], [*map(_row, foot)], note)
+    return Block(head, [*map(_row, rows)], [*map(_row, foot)], note, title * folded)
 
 
 def code(text: str, width: int = 72) -> str:

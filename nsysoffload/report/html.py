@@ -21,7 +21,7 @@ from nsysoffload.report.cards import Figure, Words, by_steps, cards, shared_link
 from nsysoffload.report.json import to_dict
 from nsysoffload.report.lane_figure import cause_styles, hidden_stalls, marks, timeline
 from nsysoffload.report.model import Device, Report
-from nsysoffload.report.remarks import phase_rows, remarks, steps_text
+from nsysoffload.report.remarks import remarks, steps_text
 from nsysoffload.report.verdict import slowest
 from nsysoffload.report.wording import Told, drawn, gate, told
 
@@ -97,7 +97,7 @@ def render(report: Report) -> str:
             lost_rows=[_lost_rows(report, device) for device in report.devices],
             causes={cause: (causes.title(cause), *s) for cause, s in cause_styles(report).items()},
             marks_of=figures.BAR_MARKS,
-            phases=phase_rows(report),
+            phased=[n for n in _stepped(report) if data["devices"][n]["per_step"]["phases"]],
             transfers=_transfers(report, labels),
             copy_spans=_copy_spans(report),
             timeline_title=_timeline_title(report),

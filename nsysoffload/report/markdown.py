@@ -7,31 +7,43 @@ says how many.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from nsysoffload.report import causes
 from nsysoffload.report import format as fmt
+from nsysoffload.report.cards import Words, by_steps, cards, unit
 from nsysoffload.report.gfm import Block, code, prose, table
 from nsysoffload.report.model import (
     Both,
     Device,
     DeviceTrace,
     Direction,
+    Gate,
     Link,
+    PerStep,
     Prediction,
     Report,
+    StepBoth,
+    StepDirection,
     Total,
+    Transfers,
 )
 from nsysoffload.report.predicted import BANNER, HONESTY, summary, what
 from nsysoffload.report.predicted import made as made_by
-from nsysoffload.report.remarks import remarks
+from nsysoffload.report.remarks import remarks, steps_text
+from nsysoffload.report.wording import gate, told
 
 __all__ = ["LIMIT", "render"]
 
 LIMIT = 65_000  # GitHub's 65,536, less room for a few words around the report
 
+_FIRST_FINDINGS = 3
 _KERNELS = 15
 _DEFINITIONS = """\
 - *Busy* is the time with at least one copy, *hidden* the part of it during which a compute kernel
   ran, *exposed* the rest, *overlap* hidden over busy. *Both* is the time with a copy of either
   direction, not the sum of the two. Collective kernels (NCCL and kin) hide no copy.
+- *Lost* is the time of a step outside compute; every nanosecond of it has one cause. A *stall* is a
+  gap between compute kernels that ends with the transfers before it: *proven* by an event, else
+  inferred from the times. *Excess* is what takes longer than alone, and no lost time.
 - *GB/s* is bytes over the sum of the copies' durations. A *burst* is a run of copies without a
   kernel start between them, pauses included. *Lone* is the fastest pinned copy of 16 MiB or more
   with nothing beside it, which is what is held against the link's measured range: *below* is under
@@ -77,12 +89,25 @@ def _blocks(report: Report) -> Iterator[str | Block]:
     if report.trace.kind == "predicted":
         lines = [BANNER, *(summary(made) if made else [])]
         yield Block(["> [!IMPORTANT]"], [f"> {prose(line)}" for line in lines])
+    yield Block([], [f"- {_passed(limit)}" for limit in report.gates])
     yield _cards(report)
+    yield from _firsts(report)
     yield Block(["> [!WARNING]"], [f"> - {prose(w.message)}" for w in report.trace.warnings])
+    yield _findings(report)
+    yield "### Where a step goes" if by_steps(report) else "### Where the time goes"
+    yield steps_text(report)
+    yield _medians(report)
+    yield _per_step(report)
+    yield _lost(report)
+    yield _phases(report)
+    yield _what_if(report)
+    yield _steps(report)
     yield _transfers(report)
     yield Block([], [f"- {prose(remark)}" for remark in remarks(report)])
     yield _devices(report)
     yield _ranks(report)
+    yield _operations(report)
+    yield _contention(report)
     yield _worst_copies(report)
     yield _sizes(report.total)
     yield _kernels(report)
@@ -95,28 +120,298 @@ def _blocks(report: Report) -> Iterator[str | Block]:
     yield f"```sh\n{fmt.shorten(fmt.command(report), 2_000)}\n```"
 
 
+def _passed(limit: Gate) -> str:
+    """Say whether a limit is kept; what isn't stands out."""
+    return prose(gate(limit)) if limit.passed else f"**{prose(gate(limit))}**"
+
+
 def _cards(report: Report) -> Block:
-    """Headline figures over all devices."""
-    total = report.total
-    row = [
-        f"**{fmt.share(total.both.overlap)}**",
-        fmt.duration(total.both.exposed_ns),
-        fmt.duration(total.both.busy_ns),
-        *[_card(way, key, report.devices) for way, key in ((total.h2d, "h2d"), (total.d2h, "d2h"))],
-        fmt.count(total.devices),
+    """Headline figures."""
+    found = cards(report)
+    values = [f"**{prose(_text(card.value))}**" for card in found]
+    notes = [prose(_text(card.note)) for card in found]
+    return table("", [], [card.title for card in found], [values, notes])
+
+
+def _text(words: Words) -> str:
+    """Text of words and figures."""
+    return "".join(map(str, words))
+
+
+def _firsts(report: Report) -> Iterator[str | Block]:
+    """Yield the most costly findings."""
+    lost = [finding for finding in told(report) if not finding.is_note]
+    if not lost:
+        return
+    yield "### What to change first"
+    yield Block(
+        [],
+        [
+            f"{number}. **{prose(finding.title)}** ({code(finding.cause)}): "
+            f"{prose(_text(finding.cost))}. {prose(finding.where)}. {prose(finding.advice)}"
+            for number, finding in enumerate(lost[:_FIRST_FINDINGS], start=1)
+        ],
+    )
+
+
+def _findings(report: Report) -> Block:
+    """All findings with their evidence, worst first, then the notes."""
+    return table(
+        "Findings with their evidence",
+        ["Cause", "Where", "Cost", "Found", "Change", "Evidence"],
+        [],
+        [
+            [
+                f"{prose(finding.title)} {code(finding.cause)}"
+                + (" (note)" if finding.is_note else ""),
+                prose(finding.where),
+                prose(_text(finding.cost)),
+                prose(finding.message),
+                prose(finding.advice, 900),
+                "<br>".join(
+                    [
+                        *(
+                            f"{prose(name)}: {prose(_text(value))}"
+                            for name, value in finding.numbers
+                        ),
+                        *(f"{prose(name)}: {prose(rows, 200)}" for name, rows in finding.rows),
+                    ]
+                ),
+            ]
+            for finding in told(report)
+        ],
+        note="Each lost nanosecond has one cause; what takes longer than alone is no lost time.",
+        folded=True,
+    )
+
+
+def _stepped(report: Report) -> list[tuple[str, Device, PerStep]]:
+    """Label, device and medians of each device that has steps, the slowest first."""
+    label = fmt.labels(report.devices)
+    found = [(label[d.id], d, d.per_step) for d in report.devices if d.per_step]
+    return sorted(found, key=lambda item: -item[2].duration_ns)
+
+
+def _medians(report: Report) -> Block:
+    """Medians of each device, or its window."""
+    return table(
+        "",
+        ["GPU"],
+        ["Steps", "Duration", "Compute", "Recompute", "Collectives", "Idle", "Lost", "Stall"]
+        + ["Proven", "Hideable", "Best", "Rows of no XLA op"],
+        [
+            [
+                label,
+                fmt.count(step.steps),
+                fmt.duration(step.duration_ns),
+                fmt.duration(step.compute_busy_ns),
+                _maybe(step.recompute_ns),
+                fmt.duration(step.collective_busy_ns),
+                fmt.duration(step.idle_ns),
+                fmt.duration(step.lost_ns),
+                fmt.duration(step.stall_ns),
+                fmt.duration(step.stall_proven_ns),
+                fmt.duration(step.hideable_ns),
+                fmt.duration(step.best_ns),
+                fmt.share(step.unattributed),
+            ]
+            for label, _, step in _stepped(report)
+        ],
+        note="Medians, each figure's own. Stall: compute waits for transfers. Hideable: what"
+        " another schedule could hide of it. Best: the duration without it.",
+    )
+
+
+def _maybe(time_ns: int | None) -> str:
+    return fmt.UNKNOWN if time_ns is None else fmt.duration(time_ns)
+
+
+def _per_step(report: Report) -> Block:
+    """Transfers of a step of each device, and what they hold up."""
+    return table(
+        "",
+        ["GPU", "Per step" if by_steps(report) else "In the window"],
+        ["Copies", "Bytes", "Busy", "Hidden", "Exposed", "Overlap", "GB/s", "Stall", "Hideable"],
+        [
+            row
+            for label, _, step in _stepped(report)
+            for row in (
+                _one_way(label, "H2D", step.h2d),
+                _one_way(label, "D2H", step.d2h),
+                [label, "both", "", "", *_times(step.both)[:4], ""]
+                + [fmt.duration(step.stall_ns), fmt.duration(step.hideable_ns)],
+            )
+        ],
+    )
+
+
+def _one_way(label: str, name: str, way: StepDirection) -> list[str]:
+    """Transfers of one direction in a step."""
+    return [
+        label,
+        name,
+        fmt.count(way.copies),
+        fmt.size(way.bytes),
+        *_times(way)[:4],
+        fmt.bandwidth(way.gbps),
+        fmt.duration(way.stall_ns),
+        fmt.duration(way.hideable_ns),
     ]
-    unknown = total.both.busy_ns and total.both.overlap is None
-    exposed = "Exposed, or cannot tell" if unknown else "Exposed"
-    return table("", [], ["Overlap", exposed, "Transfers", "H2D", "D2H", "GPUs"], [row])
 
 
-def _card(way: Direction, key: str, devices: Sequence[Device]) -> str:
-    """Payload and bandwidth of one direction, against the link where all devices have the same."""
-    if not way.copies:
-        return "none"
-    links = {_range(device.link, key) for device in devices} - {""}
-    link = f"<br>link: {links.pop()}" if len(links) == 1 else ""
-    return f"{fmt.size(way.bytes)} at {fmt.bandwidth(way.gbps)}{link}"
+def _lost(report: Report) -> Block:
+    """Lost time of the slowest device by cause: of its median step, adding up, and medians."""
+    stepped = _stepped(report)
+    shown = next(((d, s) for _, d, s in stepped[:1] if d.median_step is not None), None)
+    if shown is None:
+        return Block([], [])
+    device, medians = shown
+    step = next((s for s in device.steps if s.index == device.median_step), None)
+    if step is None:
+        return Block([], [])
+    causes_ = sorted({*step.lost, *medians.lost}, key=lambda c: -step.lost.get(c, 0))
+    head = f"Step {step.index}" if by_steps(report) else "Window"
+    return table(
+        "",
+        [f"Lost time of GPU {stepped[0][0]} by cause"],
+        [head, "Median"],
+        [
+            [
+                f"{prose(causes.title(cause))} {code(cause)}",
+                fmt.duration(step.lost.get(cause, 0)),
+                fmt.duration(medians.lost.get(cause, 0)),
+            ]
+            for cause in causes_
+        ],
+        [
+            ["Adds up to lost time", fmt.duration(step.lost_ns), ""],
+            ["and compute", fmt.duration(step.compute_busy_ns), ""],
+            [f"is the whole {'step' if by_steps(report) else 'window'}"]
+            + [fmt.duration(step.duration_ns), ""],
+        ],
+    )
+
+
+def _phases(report: Report) -> Block:
+    """Compute time by phase, where XLA's names tell."""
+    names = ("forward", "backward", "recompute", "other")
+    return table(
+        "",
+        ["GPU"],
+        ["Forward", "Backward", "Recompute", "Other"],
+        [
+            [label, *(fmt.duration(step.phases[name]) for name in names)]
+            for label, _, step in _stepped(report)
+            if step.phases
+        ],
+        note="Compute by phase; recompute is rematerialisation.",
+    )
+
+
+def _what_if(report: Report) -> Block:
+    """Tabulate what a step of the slowest device would save."""
+    stepped = _stepped(report)[:1]
+    return table(
+        "",
+        ["What if", "Assumption"],
+        ["Saving"],
+        [
+            [prose(what.name), prose(what.assumption), _maybe(what.saving_ns)]
+            for _, _, step in stepped
+            for what in step.what_if
+        ],
+        note="One assumption each; savings don't add up.",
+    )
+
+
+def _steps(report: Report) -> Block:
+    """Every step of the slowest device."""
+    if not by_steps(report):
+        return Block([], [])
+    label, device, _ = _stepped(report)[0]
+    return table(
+        f"Steps of GPU {label}",
+        ["Step"],
+        ["Start", "Duration", "Period", "Compute", "Lost", "Stall", "Exposed", "Overlap", "Best"],
+        [
+            [
+                f"{step.index}"
+                + ", median" * (step.index == device.median_step)
+                + ", far off" * step.outlier,
+                fmt.moment(step.start_ns),
+                fmt.duration(step.duration_ns),
+                _maybe(step.period_ns),
+                fmt.duration(step.compute_busy_ns),
+                fmt.duration(step.lost_ns),
+                fmt.duration(step.stall_ns),
+                fmt.duration(step.both.exposed_ns),
+                fmt.share(step.both.overlap),
+                fmt.duration(step.best_ns),
+            ]
+            for step in device.steps
+        ],
+        note="Compute and lost time add up to a step's duration.",
+        folded=True,
+    )
+
+
+def _operations(report: Report) -> Block:
+    """Transfers by operation."""
+    label = fmt.labels(report.devices)
+    return table(
+        "Transfers by operation",
+        ["Operation", "Value", "GPU", "Direction", "Phase"],
+        ["Layers", "Copies", "Bytes", "Busy", "Hidden", "Stall"],
+        [
+            [
+                code(group.op),
+                code(group.value or ""),
+                label.get(group.device, fmt.UNKNOWN),
+                group.direction.upper(),
+                group.phase or fmt.UNKNOWN,
+                _layers(group),
+                fmt.count(group.copies),
+                fmt.size(group.bytes),
+                fmt.duration(group.busy_ns),
+                fmt.duration(group.hidden_ns),
+                fmt.duration(group.stall_ns),
+            ]
+            for group in report.transfers
+        ],
+        note=f"{unit(report).capitalize()}. Stall: a kernel waited for these copies.",
+        folded=True,
+    )
+
+
+def _layers(group: Transfers) -> str:
+    """Return how many layers there are, or which it is."""
+    if group.layers:
+        return fmt.count(len(group.layers))
+    return fmt.UNKNOWN if group.layer is None else f"layer {group.layer}"
+
+
+def _contention(report: Report) -> Block:
+    """Kernels that run longer under transfers."""
+    label = fmt.labels(report.devices)
+    return table(
+        "Kernels that run longer under transfers",
+        ["Kernel", "GPU"],
+        ["Alone", "of", "Under transfers", "of", f"Excess {unit(report)}"],
+        [
+            [
+                code(row.kernel),
+                label.get(row.device, fmt.UNKNOWN),
+                fmt.duration(row.lone_ns),
+                fmt.count(row.lone_count),
+                fmt.duration(row.covered_ns),
+                fmt.count(row.covered_count),
+                fmt.duration(row.excess_ns_per_step),
+            ]
+            for row in report.contention[:_KERNELS]
+        ],
+        note="Median durations. The excess is no part of lost time.",
+        folded=True,
+    )
 
 
 def _transfers(report: Report) -> Block:
@@ -128,7 +423,7 @@ def _transfers(report: Report) -> Block:
         for row in _directions(label[device.id], device.trace, device.link)
     ]
     return table(
-        "Transfers",
+        "Transfers in the whole window",
         ["GPU", "Direction"],
         ["Copies", "Bytes", "Busy", "Hidden", "Exposed", "Overlap", "Under collectives"]
         + ["GB/s", "Burst", "Lone", "Link"],
@@ -147,7 +442,7 @@ def _directions(label: str, figures: DeviceTrace | Total, link: Link | None) -> 
     yield [label, "both", "", "", *_times(figures.both), "", "", "", ""]
 
 
-def _times(way: Direction | Both) -> list[str]:
+def _times(way: Direction | Both | StepDirection | StepBoth) -> list[str]:
     """Busy, hidden, exposed, overlap, and the exposed time under collectives."""
     busy, hidden, exposed, collectives = map(
         fmt.duration, (way.busy_ns, way.hidden_ns, way.exposed_ns, way.hidden_by_collectives_ns)
@@ -199,11 +494,24 @@ def _ranks(report: Report) -> Block:
     return table(
         "Ranks",
         ["Trace"],
-        ["Window", "GPUs", "Kernels", "Compute", "Transfers", "Exposed", "Overlap", "Warnings"],
+        [
+            "Window",
+            "Step",
+            "Stall",
+            "GPUs",
+            "Kernels",
+            "Compute",
+            "Transfers",
+            "Exposed",
+            "Overlap",
+            "Warnings",
+        ],
         [
             [
                 code(rank.file),
                 fmt.duration(rank.window_ns),
+                _maybe(rank.step_ns),
+                _maybe(rank.stall_ns),
                 fmt.count(rank.devices),
                 fmt.count(rank.kernels),
                 fmt.duration(rank.compute_busy_ns),
@@ -241,6 +549,7 @@ def _worst_copies(report: Report) -> Block:
             for copy in report.worst_copies
         ],
         note="Row: row id in the trace's memcpy table. Start: on the trace's own clock.",
+        folded=True,
     )
 
 
@@ -263,6 +572,7 @@ def _sizes(total: Total) -> Block:
             for name, way in (("H2D", total.h2d), ("D2H", total.d2h))
             for row in way.sizes
         ],
+        folded=True,
     )
 
 
@@ -283,6 +593,7 @@ def _kernels(report: Report) -> Block:
             for kernel in report.kernels[:_KERNELS]
         ],
         note=f"Names with less time, not shown: {fmt.count(others)}." if others > 0 else "",
+        folded=True,
     )
 
 

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from nsysoffload.report.format import count, duration, labels, share, size
+from nsysoffload.report.format import count, duration, labels, size
 from nsysoffload.report.model import Migrations, Report
 
-__all__ = ["phase_rows", "remarks", "steps_text"]
+__all__ = ["remarks", "steps_text"]
 
 _FOUND_BY = {
     "step_range": "by the NVTX ranges that were asked for",
@@ -14,7 +14,6 @@ _FOUND_BY = {
     "xla_module": "as runs of the XLA module with the most GPU time",
     "step_kernel": "by the kernel that opens a step",
 }
-_PHASES = ("forward", "backward", "recompute", "other")
 
 
 def remarks(report: Report) -> list[str]:
@@ -54,23 +53,6 @@ def steps_text(report: Report) -> str:
         )
     )
     return f"Steps were found {_FOUND_BY[window.steps_found_by]}; {left_out}."
-
-
-def phase_rows(report: Report) -> list[tuple[int, str, str]]:
-    """Return position of the device, phase, and its share of compute time, of all that are known.
-
-    Parameters
-    ----------
-    report : Report
-        The report.
-    """
-    return [
-        (number, phase, share(time_ns / step.compute_busy_ns if step.compute_busy_ns else None))
-        for number, device in enumerate(report.devices)
-        if (step := device.per_step) and step.phases
-        for phase in _PHASES
-        if (time_ns := step.phases.get(phase)) is not None
-    ]
 
 
 def _unknown(report: Report) -> Iterator[str]:

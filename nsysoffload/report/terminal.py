@@ -7,18 +7,22 @@ go to standard error.
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from nsysoffload.report import format as fmt
+from nsysoffload.report.cards import cards
 from nsysoffload.report.model import Both, DeviceTrace, Direction, Link, Report, Total
 from nsysoffload.report.predicted import BANNER, summary
-from nsysoffload.report.remarks import remarks
+from nsysoffload.report.remarks import remarks, steps_text
+from nsysoffload.report.wording import gate, told
 
 __all__ = ["render"]
 
 _NARROWEST, _WIDEST = 80, 100  # the tables need the one; lines longer than the other read badly
 _NAME, _FILE, _SENTENCE = 22, 30, 600  # characters
+_FINDINGS = 3
 _COLOURS = {"hidden": "green", "partly_hidden": "yellow", "exposed": "red"}
 
 
@@ -59,7 +63,15 @@ def _parts(report: Report) -> Iterator[RenderableType]:
         yield _sentence(BANNER, "bold yellow")
     if report.prediction:
         yield from map(_sentence, summary(report.prediction))
+    for limit in report.gates:
+        yield _sentence(gate(limit), "green" if limit.passed else "bold red")
     yield _origin(report)
+    yield ""
+    yield _cards(report)
+    yield from _findings(report)
+    yield ""
+    yield _sentence(steps_text(report), "dim")
+    yield from _steps(report)
     yield ""
     yield _devices(report)
     yield ""
@@ -77,6 +89,54 @@ def _origin(report: Report) -> Text:
     file = fmt.shorten(report.trace.file, _FILE)
     span = f"{fmt.moment(window.start_ns)} to {fmt.moment(window.end_ns)}"
     return _sentence(f"{file}, window ({window.source}): {span}", "dim")
+
+
+def _cards(report: Report) -> Table:
+    """Headline figures, a line each."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for card in cards(report):
+        value, note = ("".join(map(str, words)) for words in (card.value, card.note))
+        table.add_row(Text(card.title), Text(value, "bold"), Text(note, "dim"))
+    return table
+
+
+def _findings(report: Report) -> Iterator[RenderableType]:
+    """Yield the most costly findings with what to change."""
+    lost = [finding for finding in told(report) if not finding.is_note]
+    if not lost:
+        return
+    yield ""
+    yield Text("What to change first", "bold")
+    for number, finding in enumerate(lost[:_FINDINGS], start=1):
+        cost = "".join(map(str, finding.cost))
+        yield Text(f"{number}. {finding.title}: {cost}")
+        yield Padding(_sentence(f"{finding.where} ({finding.cause})", "dim"), (0, 0, 0, 3))
+        yield Padding(_sentence(finding.advice), (0, 0, 0, 3))
+    if len(lost) > _FINDINGS:
+        yield _sentence(f"Further findings in the report: {len(lost) - _FINDINGS}.", "dim")
+
+
+def _steps(report: Report) -> Iterator[RenderableType]:
+    """Yield the medians of each device."""
+    if not any(device.per_step for device in report.devices):
+        return
+    label = fmt.labels(report.devices)
+    numbers = ["Steps", "Duration", "Compute", "Lost", "Stall", "Hideable", "Exposed", "Best"]
+    table = _table(["GPU"], numbers)
+    for device in report.devices:
+        if (step := device.per_step) is None:
+            continue
+        times = (
+            step.duration_ns,
+            step.compute_busy_ns,
+            step.lost_ns,
+            step.stall_ns,
+            step.hideable_ns,
+            step.both.exposed_ns,
+            step.best_ns,
+        )
+        table.add_row(label[device.id], fmt.count(step.steps), *map(fmt.duration, times))
+    yield table
 
 
 def _table(names: Sequence[str], numbers: Sequence[str]) -> Table:
@@ -156,13 +216,14 @@ def _range(gbps: tuple[float, float] | None) -> str:
 
 def _ranks(report: Report) -> Table:
     """Figures of all traces, the slowest first."""
-    numbers = ["Window", "Kernels", "Compute", "Transfers", "Exposed", "Overlap"]
+    numbers = ["Window", "Step", "Stall", "Compute", "Transfers", "Exposed", "Overlap"]
     table = _table(["Trace, slowest first"], numbers)
     for rank in report.ranks or ():
         table.add_row(
             _name(rank.file),
             fmt.duration(rank.window_ns),
-            fmt.count(rank.kernels),
+            fmt.UNKNOWN if rank.step_ns is None else fmt.duration(rank.step_ns),
+            fmt.UNKNOWN if rank.stall_ns is None else fmt.duration(rank.stall_ns),
             fmt.duration(rank.compute_busy_ns),
             fmt.duration(rank.busy_ns),
             fmt.duration(rank.exposed_ns),

@@ -39,7 +39,7 @@ class Told:
     cost: Words
     message: str
     advice: str
-    numbers: tuple[tuple[str, Figure], ...]
+    numbers: tuple[tuple[str, Words], ...]
     rows: tuple[tuple[str, str], ...]
     spans: tuple[tuple[int, int], ...]
     lane: str
@@ -112,7 +112,7 @@ def _told(report: Report, number: int, finding: Finding) -> Told:
         message=fmt.shorten(fmt.plain(finding.message), 600),
         advice=fmt.shorten(fmt.plain(finding.advice), 900),
         numbers=tuple(
-            (_name(key), Figure(at + key, fmt.shorten(fmt.figure(key, value), 160)))
+            (_name(key), _number(at + key, key, value))
             for key, value in evidence
             if not isinstance(value, list | tuple)
         ),
@@ -164,6 +164,13 @@ def _name(key: str) -> str:
     for ending in ("_ns_per_step", "_ns"):
         key = key.removesuffix(ending)
     return fmt.shorten(fmt.plain(key.replace("_", " ").replace("gbps", "bandwidth")), 60)
+
+
+def _number(path: str, key: str, value: object) -> Words:
+    """Return a number as a figure, other evidence as text."""
+    text = fmt.shorten(fmt.figure(key, value), 160)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return (Figure(path, text),) if is_number else (text,)
 
 
 def _listed(values: Sequence[object]) -> str:

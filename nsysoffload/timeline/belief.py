@@ -121,7 +121,8 @@ def _before_call(frame: pd.DataFrame, calls: pd.DataFrame, index: CallIndex) -> 
     # A call without a believable time says nothing about its rows.
     called = np.where((called < -_LARGEST_NS) | (called > _LARGEST_NS), -_LARGEST_NS, called)
     at = frame["call"].to_numpy()
-    return (at >= 0) & (frame["start_ns"].to_numpy() < called[at] - MAX_BEFORE_CALL_NS)
+    before: NDArray[np.bool_] = frame["start_ns"].to_numpy() < called[at] - MAX_BEFORE_CALL_NS
+    return before & (at >= 0)
 
 
 def _warnings(counts: NDArray[np.int64]) -> list[TraceWarning]:

@@ -361,7 +361,7 @@ def lanes(device: Device, name: str = "gemm") -> tuple[Lane, ...]:
     copies = Marks(start, start + busy, one, busy, 129_218_750 * one, busy // 2, 0 * one)
     return (
         Lane(device.id, "compute", True, compute, compute, (name,)),
-        Lane(device.id, "d2h", True, copies, copies, ("D2H pinned",)),
+        Lane(device.id, "d2h", True, copies, copies, ("copy-start.9, layer 2",)),
     )
 
 
@@ -801,7 +801,7 @@ def hostile(length: int = 5_000) -> Report:
                 op=odd,
                 message=odd,
                 advice=odd,
-                evidence=dict(finding.evidence) | {odd: odd, "kernels": [odd] * 50},
+                evidence=dict(finding.evidence) | {"kernel": odd, "kernels": [odd] * 50},
             )
             for finding in FINDINGS
         ),

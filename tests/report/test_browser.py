@@ -11,9 +11,10 @@ import pytest
 
 from nsysoffload.report import format as fmt
 from nsysoffload.report import json as json_report
+from nsysoffload.report.cards import cards
 from nsysoffload.report.figures import THEMES
 from nsysoffload.report.html import render
-from tests.report.examples import EXAMPLES, crowded, eight_devices, hostile, one_device
+from tests.report.examples import EXAMPLES, crowded, eight_devices, hostile, one_device, stepped
 
 FIGURES = ["timeline", "time_split", "bandwidth", "size_classes"]
 TIMELINE = '[data-figure="timeline"]'
@@ -140,13 +141,10 @@ def test_figures_on_the_page_are_those_of_the_json_block(open_page):
     report = json.loads(page.locator("script#report").text_content())
     assert report == json.loads(json_report.render(eight_devices()))
     total = report["total"]
-    cards = page.locator(".card .value").all_inner_texts()
-    assert cards[:3] == [
-        fmt.share(total["both"]["overlap"]),
-        fmt.duration(total["both"]["exposed_ns"]),
-        fmt.duration(total["both"]["busy_ns"]),
-    ]
-    assert cards[4:6] == [fmt.bandwidth(total[way]["gbps"]) for way in ("h2d", "d2h")]
+    shown = page.locator(".card .value").all_inner_texts()
+    assert shown == ["".join(map(str, card.value)) for card in cards(eight_devices())]
+    assert shown[1] == fmt.share(total["both"]["overlap"])
+    assert shown[4:6] == [fmt.bandwidth(total[way]["gbps"]) for way in ("h2d", "d2h")]
     row = page.locator("#overlap tbody").nth(3).locator("tr").nth(1).locator("td")
     d2h = report["devices"][3]["trace"]["d2h"]
     assert row.all_inner_texts()[:6] == [
@@ -164,7 +162,7 @@ def test_pointing_at_a_mark_of_the_timeline_says_what_it_is(open_page):
     page.locator(TIMELINE).scroll_into_view_if_needed()
     point_at(page, lane=1, time_ms=42.5)
     assert label(page) == [
-        "D2H copy",
+        "copy-start.9, layer 2",
         fmt.duration(5_000_000),
         f"{fmt.size(129_218_750)}, {fmt.bandwidth(129_218_750 / 5_000_000)}",
         f"{fmt.share(0.5)} hidden behind compute",
@@ -255,6 +253,97 @@ def test_a_worst_copy_can_be_shown_in_the_timeline(open_page):
     assert start <= start_ms < start_ms + 2 <= end
 
 
+def test_pointing_at_a_stall_says_who_waits_for_what_and_draws_the_wait(open_page):
+    page = open_page(stepped())
+    page.locator(TIMELINE).scroll_into_view_if_needed()
+    assert page.locator("#wait-line").is_hidden()
+    point_at(page, lane=4, time_ms=12.5)  # the first stall, from 12 to 13.5 ms
+    assert label(page) == [
+        "Copies are issued too late",
+        "1.50 ms lost",
+        "H2D, 1 copy",
+        "gemm_bf16_128x128 waits, inferred from the times",
+        "GPU 0, Stalls, from 12.00000 ms",
+    ]
+    assert dash(page) == "dashed"
+    point_at(page, lane=4, time_ms=27.5)
+    assert dash(page) == "solid"
+    assert label(page)[2:4] == [
+        "H2D, copy-start.3, 2 copies",
+        "gemm_bf16_128x128 waits, proven by an event",
+    ]
+    point_at(page, lane=4, time_ms=178)  # the last one ends with the step: no kernel waits
+    assert label(page)[3] == "The end of the step waits, proven by an event"
+    assert page.locator("#wait-line").is_hidden()
+
+
+def dash(page: Any) -> str:
+    """How the line of the wait that is pointed at is drawn."""
+    line = page.locator("#wait-line")
+    assert line.is_visible()
+    return line.evaluate("line => getComputedStyle(line).borderTopStyle")
+
+
+def test_pointing_at_a_copy_that_a_kernel_waits_for_says_so(open_page):
+    page = open_page(stepped())
+    page.locator(TIMELINE).scroll_into_view_if_needed()
+    point_at(page, lane=2, time_ms=27.8)
+    lines = label(page)
+    assert lines[0] == "copy-start.3, layer 4"
+    assert lines[-2] == (
+        "gemm_bf16_128x128 waits, proven by an event: Copies are issued too late, 1.51 ms lost"
+    )
+
+
+def test_waits_of_the_longest_stalls_are_drawn_and_others_when_they_are_in_view(open_page):
+    page = open_page(stepped())
+    drawn = {
+        trace["meta"]: sum(x is not None for x in trace["x"]) // 2
+        for trace in state(page, "data.map(({meta, x}) => ({meta, x}))")
+        if trace["meta"].startswith("wait")
+    }
+    assert drawn == {"wait proven": 2 * 7, "wait inferred": 2 * 4}  # two devices
+
+
+def test_the_place_of_a_finding_can_be_shown_in_the_timeline(open_page):
+    page = open_page(stepped())
+    page.locator("#findings").get_by_role("button", name="place 1,").click()
+    until(page, f"document.querySelector('{TIMELINE}').layout.xaxis.range[0] > 1")
+    start, end = state(page, "layout.xaxis.range")
+    assert start <= 1436 - 1407.7 < 1440 - 1407.7 <= end
+    assert label(page)[-1] == "GPU 0, Stalls, from 27.00000 ms"
+
+
+def test_layers_of_an_operation_are_folded_until_they_are_asked_for(open_page):
+    page = open_page(stepped())
+    layers = page.locator('[data-of="0"]')
+    assert layers.is_hidden()
+    button = page.get_by_role("button", name="16 layers").first
+    button.click()
+    assert layers.is_visible()
+    assert button.get_attribute("aria-expanded") == "true"
+    assert layers.locator("tr").nth(1).locator("td").last.inner_text() == "680 µs"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_column_of_a_table_is_cut_at_1200_pixels(open_page, name):
+    page = open_page(EXAMPLES[name]())
+    page.set_viewport_size({"width": 1200, "height": 900})
+    cut = page.evaluate(
+        """[...document.querySelectorAll(".scroll")]
+            .filter((box) => box.scrollWidth > box.clientWidth)
+            .map((box) => box.getAttribute("aria-label"))"""
+    )
+    assert cut == []
+
+
+def test_the_first_screen_has_the_verdict_the_limits_the_cards_and_what_to_change(open_page):
+    page = open_page(stepped())
+    page.set_viewport_size({"width": 1200, "height": 920})
+    last = page.locator("ol.firsts > li").last.bounding_box()
+    assert last["y"] + last["height"] <= 920
+
+
 def test_kernels_are_found_by_a_part_of_their_name(open_page):
     page = open_page(crowded(2_000, 10))
     rest = page.locator("#kernels details")
@@ -323,6 +412,6 @@ def test_the_page_can_be_read_without_scripts(browser, tmp_path):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(file.as_uri())
-    assert page.locator(".card .value").first.inner_text() == "82.3 %"
+    assert page.locator(".card .value").nth(1).inner_text() == "82.3 %"
     assert page.locator("noscript").is_visible()
     context.close()

@@ -10,7 +10,7 @@ import pytest
 from nsysoffload.report import model
 from nsysoffload.report.json import render, schema, to_dict
 from nsysoffload.report.lanes import Lane
-from tests.report.examples import EXAMPLES, KERNELS, one_device
+from tests.report.examples import EXAMPLES, KERNELS, one_device, stepped
 
 SCHEMA = schema()
 MODELS = [
@@ -118,12 +118,32 @@ def test_every_report_fits_the_schema(name):
         pytest.param(("devices", 0, "trace", "h2d", "overlap"), None, id="null-without-reason"),
         pytest.param(("devices", 0, "trace", "h2d", "busy_ns"), 1.5, id="fraction-of-ns"),
         pytest.param(("devices", 0, "link", "h2d_gbps"), [1.0, 2.0, 3.0], id="range-of-three"),
-        pytest.param(("findings",), [], id="not-measured-yet"),
+        pytest.param(("findings",), None, id="no-list"),
+        pytest.param(("findings", 0, "cause"), "bad_luck", id="cause"),
+        pytest.param(("findings", 0, "severity"), "error", id="severity"),
+        pytest.param(("findings", 0, "direction"), "both", id="finding-of-both-directions"),
+        pytest.param(("findings", 0, "evidence", "spans"), [[1]], id="half-a-span"),
+        pytest.param(("stalls", 0, "direction"), None, id="stall-without-direction"),
+        pytest.param(("stalls", 0, "proven"), 1, id="proven-as-a-number"),
+        pytest.param(("gates", 0, "kind"), "at_least", id="kind-of-gate"),
+        pytest.param(("gates", 2, "passed"), None, id="gate-neither-passed-nor-failed"),
+        pytest.param(("transfers", 0, "phase"), "sideways", id="phase"),
+        pytest.param(("transfers", 0, "layers", 0, "bytes"), 1, id="extra-in-a-layer"),
+        pytest.param(("contention", 0, "excess_ns_per_step"), 0.5, id="fraction-of-excess"),
+        pytest.param(("window", "steps_found_by"), "guess", id="steps-found-by"),
+        pytest.param(("window", "skipped_steps"), None, id="skipped-steps"),
+        pytest.param(("devices", 0, "steps", 0, "lost", "starved"), 1, id="no-owner"),
+        pytest.param(("devices", 0, "steps", 0, "lost", "host_gap"), -1, id="negative-loss"),
+        pytest.param(("devices", 0, "steps", 0, "both", "overlap"), None, id="step-without-reason"),
+        pytest.param(("devices", 0, "per_step", "phases"), {"forward": 1}, id="missing-phase"),
+        pytest.param(("devices", 0, "per_step", "steps"), 0, id="medians-of-nothing"),
+        pytest.param(("devices", 0, "per_step", "unattributed"), 2, id="share-over-one"),
         pytest.param(("extra",), 1, id="extra"),
     ],
 )
 def test_the_schema_refuses(path, value):
-    report = to_dict(one_device())
+    report = to_dict(stepped())
+    jsonschema.validate(report, SCHEMA, cls=jsonschema.Draft202012Validator)
     target: Any = report
     for key in path[:-1]:
         target = target[key]

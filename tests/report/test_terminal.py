@@ -8,10 +8,19 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from nsysoffload.report import format as fmt
+from nsysoffload.report.cards import cards
 from nsysoffload.report.json import to_dict
 from nsysoffload.report.model import Report
 from nsysoffload.report.terminal import render
-from tests.report.examples import EXAMPLES, direction, eight_devices, hostile, one_device, ranks
+from tests.report.examples import (
+    EXAMPLES,
+    direction,
+    eight_devices,
+    hostile,
+    one_device,
+    ranks,
+    stepped,
+)
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -95,6 +104,19 @@ def test_the_summary_of_one_device_reads_well():
 82.3 % of the transfer time is hidden behind compute.
 step.sqlite, window (recorded): 1.000000 s to 1.100000 s
 
+Window          100 ms             no step marker was found
+Overlap         82.3 %             36.2 ms of 44.0 ms hidden
+Stall           7.81 ms            compute waits for transfers
+Exposed         7.81 ms            1.23 ms of it behind collectives
+H2D bandwidth   364 GB/s           NVLink-C2C: 370–420 GB/s measured elsewhere
+D2H bandwidth   262 GB/s           NVLink-C2C: 270–300 GB/s measured elsewhere
+Bytes           9.88 GB / 6.44 GB  H2D and D2H, in 96 and 64 copies
+Transfers busy  44.0 ms            both directions at once for 3.00 ms
+
+No training step was found: the whole window counts as one.
+GPU Steps Duration Compute    Lost   Stall Hideable Exposed    Best
+0       1   100 ms 75.0 ms 25.0 ms 7.81 ms  5.85 ms 7.81 ms 94.1 ms
+
 GPU Name        Link       Kernels Window Compute   Coll.    Idle
 0   GH200 480GB NVLink-C2C   1,234 100 ms 75.0 ms 5.00 ms 9.88 ms
 
@@ -107,11 +129,36 @@ Unified memory on GPU 0, counted apart: H2D 7 migrations (459 kB), D2H none.
     )
 
 
+def test_the_summary_of_steps_leads_to_what_to_change():
+    lines = render(stepped()).splitlines()
+    assert lines[4:7] == [
+        "Failed: overlap 61.1 % is under 80 %.",
+        "Passed: stall_ms 18.9 ms is not over 20 ms.",
+        "Failed: gbps.d2h is unknown, and must not be under 100 GB/s: the trace has no",
+    ]
+    first = lines.index("What to change first")
+    assert lines[first + 1 : first + 4] == [
+        "1. Copies are issued too late: 17.2 ms lost per step, 8.7 % of the step",
+        "   GPU 0, H2D, copy-start.3 (issued_too_late)",
+        "   Prefetch one layer earlier.",
+    ]
+    assert "Further findings in the report: 1." in lines
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_cards_are_those_of_all_outputs(name):
+    report = EXAMPLES[name]()
+    text = render(report)
+    for card in cards(report):
+        value = "".join(map(str, card.value))
+        assert re.search(rf"^{re.escape(card.title)} +{re.escape(value)}", text, re.MULTILINE)
+
+
 def test_ranks_are_listed_in_the_order_of_the_report():
     lines = render(ranks()).splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith("Trace"))
     assert [line.split()[0] for line in lines[start + 1 :]] == [f"rank{i}.sqlite" for i in range(4)]
-    assert lines[-1].split() == ["rank3.sqlite", "97.0", "ms", "1,234"] + (
+    assert lines[-1].split() == ["rank3.sqlite", "97.0", "ms", "–", "–"] + (
         ["75.0", "ms", "44.0", "ms", "7.81", "ms", "–"]
     )
 

@@ -21,7 +21,6 @@ __all__ = ["Record", "Stall", "StepTime", "Transfers", "Work", "run", "work_of"]
 _PAUSE_NS = 20_000
 """Longest pause within a chain of transfers, and between it and the kernel it holds up."""
 
-_NEVER = -1
 _Span = tuple[int, int, int]
 """Start and end of a task, and its position."""
 
@@ -78,16 +77,16 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Stall:
-    """Part of a step in which compute stood still for transfers.
+    """Part of a step in which it stood still for transfers.
 
     Attributes
     ----------
     start_ns, end_ns : int
-        From where the chain of transfers begins in a gap between compute kernels to the gap's end.
+        From where the chain of transfers begins in a gap between kernels to the gap's end.
     transfers : tuple of int
         Positions of the chain's tasks, by start.
     kernel : int or None
-        Position of the task that ends the gap; None where the step ends with it.
+        Position of the kernel that ends the gap; None where the step ends with it.
     proven : bool
         Whether the compute stream was told to wait for one of the transfers before that kernel.
     """
@@ -220,15 +219,17 @@ class Record:
     # --- Time without compute ---
 
     def stalls(self, step: int) -> list[Stall]:
-        """Return where compute stood still for transfers, in order.
+        """Return where a step stood still for transfers, in order.
 
-        In a gap between compute kernels, a chain of transfers holds up compute if it ends at most
-        20 us before the next kernel, or lasts to the end of the step, or the kernel was told to
-        wait for it. The gap counts from the first such chain on::
+        In a gap between kernels, a chain of transfers holds up the next kernel if it ends at most
+        20 us before it, or if the kernel was told to wait for one of them; at the end of the step,
+        if it lasts to that end. The gap counts from the first such chain on. What is still moving
+        when the kernel starts has not held it up::
 
-            compute   [a  )..............[b )
+            kernels   [a  )..............[b )
             transfer     [k    )  [l   )
-            stall          [             )
+            transfer               [m          )
+            stall        [               )
 
         Parameters
         ----------
@@ -238,10 +239,12 @@ class Record:
         _, step_end = self._span(step)
         moving = self._spans(Work.TRANSFER)
         found = []
-        for start, end in self._gaps(step):
+        for start, end in self._gaps(step, Work.COMPUTE, Work.COLLECTIVE):
             inside = [span for span in moving if span[0] < end and span[1] > start]
-            kernel = None if end == step_end else self._kernel_at(end)
-            slack_ns = 0 if kernel is None else _PAUSE_NS
+            kernel, slack_ns = None, 0
+            if end < step_end:
+                kernel, slack_ns = self._kernel_at(end), _PAUSE_NS
+                inside = [span for span in inside if span[1] <= end]
             owners = [
                 chain
                 for chain in _chains(inside)
@@ -266,51 +269,45 @@ class Record:
         Returns
         -------
         dict
-            ``collective``: where one ran; ``stall``: elsewhere in `stalls`; ``rest``.
+            ``collective``: where one ran; ``stall``: in `stalls`; ``rest``.
         """
-        gaps = self._gaps(step)
-        collectives = [(start, end) for start, end, _ in self._spans(Work.COLLECTIVE)]
-        stalls = [(stall.start_ns, stall.end_ns) for stall in self.stalls(step)]
-        collective = _covered_ns(gaps, collectives)
-        owned = _covered_ns(gaps, collectives + stalls)
-        total = sum(end - start for start, end in gaps)
-        return {"collective": collective, "stall": owned - collective, "rest": total - owned}
+        lost = _length_ns(self._gaps(step, Work.COMPUTE))
+        idle = _length_ns(self._gaps(step, Work.COMPUTE, Work.COLLECTIVE))
+        stall = _length_ns((stall.start_ns, stall.end_ns) for stall in self.stalls(step))
+        return {"collective": lost - idle, "stall": stall, "rest": idle - stall}
 
-    def _gaps(self, step: int) -> list[tuple[int, int]]:
-        """Pieces of a step's time without a compute kernel."""
+    def _gaps(self, step: int, *works: Work) -> list[tuple[int, int]]:
+        """Pieces of a step's time without a task of some classes."""
         start, end = self._span(step)
         gaps, reach = [], start
-        for begins, ends, _ in [*self._spans(Work.COMPUTE), (end, end, -1)]:
+        for begins, ends, _ in [*self._spans(*works), (end, end, -1)]:
             if reach < min(begins, end):
                 gaps.append((reach, min(begins, end)))
             reach = max(reach, ends)
         return gaps
 
     def _kernel_at(self, time: int) -> int:
-        """Compute kernel that starts at a time, which one does."""
-        return next(task for start, _, task in self._spans(Work.COMPUTE) if start == time)
+        """Kernel that starts at a time, which one does."""
+        kernels = self._spans(Work.COMPUTE, Work.COLLECTIVE)
+        return next(task for start, _, task in kernels if start == time)
 
     def _proven(self, transfers: Sequence[_Span], kernel: int | None) -> bool:
-        """Tell whether the compute stream waited for one of them, or a later one of its stream."""
+        """Tell whether the compute stream was told to wait for one of them before the kernel."""
         issue = self.issue
         if kernel is None or issue.tasks[kernel].stream != COMPUTE:
             return False
-        awaited = {
-            issue.tasks[wait.task].stream: wait.task
-            for wait in sorted(issue.waits, key=lambda wait: wait.task)
-            if wait.call < issue.call_of[kernel]
-        }
-        return any(
-            task <= awaited.get(issue.tasks[task].stream, _NEVER) for _, _, task in transfers
-        )
+        call = issue.call_of[kernel]
+        awaited = {wait.task for wait in issue.waits if wait.call < call}
+        return any(task in awaited for _, _, task in transfers)
 
     def _span(self, step: int) -> tuple[int, int]:
         mine = self._in(step)
         return int(self.start_ns[mine].min()), int(self.end_ns[mine].max())
 
-    def _spans(self, work: Work) -> list[_Span]:
-        """Start, end and position of each task of a class that takes time, by start."""
-        tasks = np.flatnonzero(self._is(work) & (self.end_ns > self.start_ns))
+    def _spans(self, *works: Work) -> list[_Span]:
+        """Start, end and position of each task of some classes that takes time, by start."""
+        chosen = self._where(lambda op: work_of(op) in works) & (self.end_ns > self.start_ns)
+        tasks = np.flatnonzero(chosen)
         columns = (self.start_ns[tasks], self.end_ns[tasks], tasks)
         return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -378,12 +375,6 @@ def _chains(spans: Iterable[_Span]) -> list[list[_Span]]:
     return chains
 
 
-def _covered_ns(gaps: Iterable[tuple[int, int]], covers: Sequence[tuple[int, int]]) -> int:
-    """Length of the parts of disjoint gaps that one or more intervals cover."""
-    total = 0
-    for start, end in gaps:
-        reach = start
-        for begins, ends in sorted(covers):
-            total += max(0, min(end, ends) - max(reach, begins))
-            reach = max(reach, min(end, ends))
-    return total
+def _length_ns(spans: Iterable[tuple[int, int]]) -> int:
+    """Add up the lengths of intervals."""
+    return sum(end - start for start, end in spans)

@@ -1,8 +1,9 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nsysoffload.recorders.predict.lowering import lower
-from nsysoffload.recorders.predict.program import Done, Kind, Loop, Program
+from nsysoffload.recorders.predict.program import Done, Kind, Loop, Op, Program, Start
 from nsysoffload.recorders.predict.record import StepTime, Transfers, Work, run, work_of
 from nsysoffload.recorders.predict.simulator import Contention
 from nsysoffload.timeline.phase import phase_of
@@ -129,3 +130,151 @@ def test_the_record_agrees_with_counting_nanoseconds(program, command_buffers, c
             )
         )
         assert busy_ns == len(mine)
+
+
+# --- Stalls ---
+
+
+def spans(record, step=0):
+    return [(stall.start_ns, stall.end_ns) for stall in record.stalls(step)]
+
+
+def test_a_chain_of_transfers_before_a_kernel_stalls_it_from_its_start_on():
+    #  compute  [a 3)                  [b 40)
+    #  d2h           [k 10)[l 20)               a pause of 2 in the chain, and 2 before b
+    record = recorded(
+        compute("a", 3),
+        copy("k", 5),
+        copy("l", 8),
+        Done(2),
+        compute("b", 18),
+        gap_ns=2,
+        wait_ns=2,
+    )
+    (stall,) = record.stalls(0)
+    assert (stall.start_ns, stall.end_ns) == (5, 22)
+    assert (stall.transfers, stall.kernel, stall.proven) == ((1, 2), 3, True)
+    assert record.lost_ns(0) == {"collective": 0, "stall": 17, "rest": 2}
+
+
+def test_a_transfer_that_runs_into_a_gap_stalls_it_from_the_gap_s_start_on():
+    #  compute  [a 3)[b 5)      [c 12)
+    #  d2h           [k      9)
+    record = recorded(compute("a", 3), copy("k", 6), compute("b", 2), Done(1), compute("c", 3))
+    assert spans(record) == [(5, 9)]
+
+
+def test_a_stall_without_a_wait_is_not_proven():
+    #  compute  [a 3)        [b 12)     b waits for a copy within the device, which ends with k
+    #  compute.1     [c     9)
+    #  d2h           [k     9)
+    record = recorded(
+        compute("a", 3),
+        Start(Op("c", Kind.COPY, flops=6, is_kernel=False), "compute.1"),
+        copy("k", 6),
+        Done(1),
+        compute("b", 3),
+    )
+    (stall,) = record.stalls(0)
+    assert (stall.start_ns, stall.end_ns, stall.kernel, stall.proven) == (3, 9, 3, False)
+
+
+def test_collectives_own_what_they_cover_and_are_kernels_that_wait():
+    #  compute  [a 3)                     [b 19)
+    #  h2d           [k 8)      [l 16)
+    #  comm               [g  12)
+    record = recorded(
+        compute("a", 3),
+        copy("k", 5, "h2d"),
+        Done(1),
+        copy("g", 4, "comm", collective="all-gather"),
+        Done(3),
+        copy("l", 4, "h2d"),
+        Done(5),
+        compute("b", 3),
+    )
+    assert spans(record) == [(3, 8), (12, 16)]
+    assert [stall.kernel for stall in record.stalls(0)] == [2, 4]
+    assert record.lost_ns(0) == {"collective": 4, "stall": 9, "rest": 0}
+
+
+def test_what_still_moves_when_the_kernel_starts_has_not_held_it_up():
+    #  compute  [a 3)  [b    11)    the gap is of the launch
+    #  d2h           [k   10)
+    record = recorded(compute("a", 3), copy("k", 6), compute("b", 6), gap_ns=2, wait_ns=1)
+    assert record.stalls(0) == []
+    assert record.lost_ns(0) == {"collective": 0, "stall": 0, "rest": 2}
+
+
+@pytest.mark.parametrize(
+    ("pause", "awaited", "owned"),
+    [
+        pytest.param(20_000, False, [(3, 20_008)], id="short"),
+        pytest.param(20_001, False, [], id="long"),
+        pytest.param(20_001, True, [(3, 20_009)], id="long-and-proven"),
+    ],
+)
+def test_a_transfer_that_ended_long_before_a_kernel_holds_it_up_where_it_was_awaited(
+    pause, awaited, owned
+):
+    #  compute    [a 3)                    [b
+    #  d2h             [k 8)
+    #  compute.1       [c      8 + pause)
+    record = recorded(
+        compute("a", 3),
+        copy("k", 5),
+        Start(Op("c", Kind.COPY, flops=5 + pause, is_kernel=False), "compute.1"),
+        Done(2),
+        *([Done(1)] if awaited else []),
+        compute("b", 1),
+    )
+    assert spans(record) == owned
+
+
+def test_a_transfer_at_the_end_of_a_step_stalls_it_and_what_ends_before_does_not():
+    #  compute  [a 3)
+    #  d2h           [k       9)      step 0 ends with k
+    #  h2d           [l 5)
+    record = recorded(compute("a", 3), copy("k", 6), copy("l", 2, "h2d"))
+    (stall,) = record.stalls(0)
+    assert (stall.start_ns, stall.end_ns, stall.kernel, stall.proven) == (3, 9, None, False)
+    record = recorded(
+        compute("a", 3), copy("l", 2, "h2d"), copy("g", 50, "comm", collective="all-gather")
+    )
+    assert record.stalls(0) == []
+
+
+def test_a_transfer_before_the_first_kernel_stalls_it():
+    record = recorded(copy("k", 6, "h2d"), Done(0), compute("a", 3))
+    assert spans(record) == [(0, 6)]
+
+
+@given(programs(), st.booleans())
+@settings(max_examples=60)
+def test_lost_time_is_all_time_of_a_step_without_compute(program, command_buffers):
+    issue = lower(program, duration_ns, steps=2, launch_ns=1, command_buffers=command_buffers)
+    record = run(issue, gap_ns=1, wait_ns=1)
+    works = [work_of(op) for op in issue.ops]
+
+    def covered(work):
+        tasks = zip(issue.op_of, record.start_ns, record.end_ns, strict=True)
+        return {t for n, start, end in tasks if works[n] is work for t in range(start, end)}
+
+    numbers = sorted(set(record.step_of.tolist()))
+    for number, step in zip(numbers, record.steps(), strict=True):
+        lost = set(range(step.start_ns, step.end_ns)) - covered(Work.COMPUTE)
+        collective = lost & covered(Work.COLLECTIVE)
+        stalled = {t for start, end in spans(record, number) for t in range(start, end)}
+        assert stalled <= lost
+        assert record.lost_ns(number) == {
+            "collective": len(collective),
+            "stall": len(stalled - collective),
+            "rest": len(lost - stalled - collective),
+        }
+        for stall in record.stalls(number):
+            moving = {
+                t
+                for task in stall.transfers
+                for t in range(record.start_ns[task], record.end_ns[task])
+            }
+            assert stall.start_ns in moving

@@ -112,9 +112,9 @@ _SETTINGS: Mapping[str, tuple[dict[str, Any], ...]] = {
         {"direction": "d2h", "stretch": 1.25, "kernels": 6, "layers": 4},
     ),
     "bidirectional_contention": (
-        {"where": "between", "size_mib": 128, "both_ways": 0.6},
-        {"where": "between", "size_mib": 512, "both_ways": 0.5},
-        {"where": "under", "size_mib": 128, "both_ways": 0.5},
+        {"size_mib": 128, "both_ways": 0.6},
+        {"size_mib": 256, "both_ways": 0.5, "layers": 4},
+        {"size_mib": 64, "both_ways": 0.7, "layers": 8},
     ),
 }
 

@@ -149,38 +149,40 @@ def compute_contention(
 
 
 def bidirectional_contention(
-    *, where: str = "between", size_mib: int = 128, both_ways: float = 0.6, layers: int = 2
+    *, size_mib: int = 128, both_ways: float = 0.6, layers: int = 2
 ) -> Planted:
     """Run both directions at one time, each slower than alone.
 
-    ``between`` the steps without anything else, or ``under`` a kernel of the step.
+    ::
+
+        compute   [mlp )[gate              )[norm
+        d2h             [copy         )
+        h2d             [copy         )
     """
+    path = PATHS["forward"]
     moved = [
-        copy("copy-start.20", "d2h", size_mib * MIB, f"{PATHS['forward']}/ffn_in"),
-        copy("copy-start.21", "h2d", size_mib * MIB, f"{PATHS['forward']}/next"),
+        copy("copy-start.20", "d2h", size_mib * MIB, f"{path}/ffn_in"),
+        copy("copy-start.21", "h2d", size_mib * MIB, f"{path}/weights"),
     ]
-    lone = _lone(["h2d", "d2h"], size_mib, 2)
-    together = [Start(op, op.kind) for op in moved]
     covering_ns = round(1.2 * size_mib * MIB / GBPS / both_ways)
-    covering = kernel("gate_fusion.30", f"{PATHS['forward']}/gate/mul", covering_ns)
-    under: Parts = (*together, covering, *(Await(op) for op in moved))
-    after = [Start(op, op.kind) for op in lone]
-    outside = [op.name for op in lone]
-    pauses = _one_by_one(lone)
-    if where == "between":
-        program = train_step(layers, after=[*after, *together])
-        outside += [op.name for op in moved]
-        pauses += (Pause(moved[1].name, moved[1].name, _APART_NS),)
-    else:
-        program = train_step(layers, forward=under, after=after)
+    covering = kernel("gate_fusion.30", f"{path}/gate/mul", covering_ns)
+    lone = _lone(["h2d", "d2h"], size_mib, 2)
 
     def cost_ns(performance: Performance) -> int:
         lone_ns = _usual_ns(performance, lone)
         tasks = performance.tasks(*(op.name for op in moved))
         return sum(performance.duration_ns(task) - lone_ns for task in tasks)
 
+    starts = [Start(op, op.kind) for op in moved]
+    program = train_step(
+        layers,
+        forward=[*starts, covering, *(Await(op) for op in moved)],
+        after=[Start(op, op.kind) for op in lone],
+    )
     incidents = Incidents(
-        pauses=pauses, outside=tuple(outside), contention=Contention(both_ways=both_ways)
+        pauses=_one_by_one(lone),
+        outside=tuple(op.name for op in lone),
+        contention=Contention(both_ways=both_ways),
     )
     return planted("bidirectional_contention", program, cost_ns, kind="excess", incidents=incidents)
 
