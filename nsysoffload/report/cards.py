@@ -172,7 +172,7 @@ def _of_window(report: Report) -> Iterator[Card]:
         )
     unknown = both.busy_ns and both.overlap is None
     yield Card(
-        ("Exposed, or cannot tell" if unknown else "Exposed") + over,
+        "Exposed, or cannot tell" if unknown else f"Exposed{over}",
         say("{total.both.exposed_ns}"),
         say("{total.both.hidden_by_collectives_ns} of it behind collectives"),
     )

@@ -79,7 +79,11 @@ def compose(
     devices = tuple(_device(gpus.iloc[one.overlap.device.number], one) for one in examined)
     named = [(device.id, one) for device, one in zip(devices, examined, strict=True)]
     total = _total(devices)
-    found = findings(named)
+    prediction = timeline.trace.source.prediction
+    found = findings(
+        [(device.id, one, device.per_step) for device, one in zip(devices, examined, strict=True)],
+        prediction.preset if prediction else None,
+    )
     found_by = examined[0].steps.found_by
     trace = timeline.trace.source
     prediction = trace.prediction

@@ -1,15 +1,17 @@
 """Diagnosis -> findings of the report: what a cause costs per step, in sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from nsysoffload.diagnosis import unknown
 from nsysoffload.diagnosis.diagnose import Owned
 from nsysoffload.diagnosis.examine import Examined
 from nsysoffload.diagnosis.explanations import EXPLANATIONS
 from nsysoffload.report.format import bandwidth, count, duration, share, shorten
-from nsysoffload.report.model import Finding
+from nsysoffload.report.model import Finding, PerStep
 from nsysoffload.report.steps import median, median_step
 from nsysoffload.timeline.intervals import covered_ns, intersection
 
@@ -22,15 +24,23 @@ _MOST_SPANS = 10
 _NOTED = ("pageable_memory", "host_sync", "kernel_copy")  # said even where they cost nothing
 
 
-def findings(devices: Sequence[tuple[str, Examined]]) -> tuple[Finding, ...]:
+def findings(
+    devices: Sequence[tuple[str, Examined, PerStep | None]], preset: str | None = None
+) -> tuple[Finding, ...]:
     """Write the findings of all devices, worst first, then the notes.
 
     Parameters
     ----------
-    devices : sequence of (str, Examined)
-        Id of each device, and what is known of it.
+    devices : sequence of (str, Examined, PerStep or None)
+        Id of each device, what is known of it, and the medians of its steps.
+    preset : str, optional
+        Name of the XLA flags of a predicted run: what is on already is not advised.
     """
-    found = [finding for name, device in devices for finding in _of_device(name, device)]
+    found = [
+        replace(finding, advice=_fitting(finding, step, preset))
+        for name, device, step in devices
+        for finding in _of_device(name, device)
+    ]
     return tuple(
         sorted(
             found,
@@ -75,7 +85,10 @@ def _worst(
 ) -> Iterator[Finding]:
     for owned, lost, excess in ranked:
         op = device.measurements.ops[owned.claim.op] if owned.claim.op >= 0 else None
-        evidence = {**(owned.claim.evidence or {}), "spans": _spans(device, owned)}
+        said = owned.claim.evidence or {}
+        if cause == "unknown":  # what it is about is what it got, not what it claimed
+            said = unknown.evidence(device.measurements, owned.spans)
+        evidence = {**said, "spans": _spans(device, owned)}
         yield _finding(name, device, cause, direction, op, lost, excess, evidence, step_ns)
 
 
@@ -159,6 +172,32 @@ def _matters(device: Examined, cause: str, lost: int, excess: int, step_ns: int)
 # --- Sentences ---
 
 
+def _fitting(finding: Finding, step: PerStep | None, preset: str | None) -> str:
+    """Fit the advice to the run: what is on already, and what the change would save here."""
+    advice = finding.advice
+    if finding.cause != "issued_too_late":
+        return advice
+    if preset and preset.startswith("pipelined"):
+        advice = _PIPELINED[preset != "pipelined"]
+    earlier = [w for w in step.what_if if w.name == "prefetch_one_layer_earlier"] if step else []
+    if earlier and earlier[0].saving_ns:
+        advice += (
+            f" Started one stall earlier, all such copies together would save up to"
+            f" {duration(earlier[0].saving_ns)} per step here."
+        )
+    return advice
+
+
+_PIPELINED = (
+    "Pipelined offloading is on already and leaves these copies exposed: add"
+    " --xla_gpu_enable_while_loop_double_buffering=true (preset pipelined+double-buffering), or"
+    " offload fewer values, so that what is left fits behind one layer.",
+    "Pipelined offloading and double buffering are on already and leave these copies exposed:"
+    " offload fewer values, or keep those of the first and last layers, so that what is left fits"
+    " behind the compute between them.",
+)
+
+
 def _message(
     device: Examined,
     cause: str,
@@ -178,10 +217,18 @@ def _message(
     return f"{what}{': ' if costs else ''}{' and '.join(costs)}."
 
 
+def _many(number: int, what: str) -> str:
+    """Write a number of things, in words that agree with it."""
+    if number == 1:
+        return f"1 {what}"
+    plural = {"y": f"{what[:-1]}ies", "h": f"{what}es"}.get(what[-1], f"{what}s")
+    return f"{count(number)} {plural}"
+
+
 def _stall(reason: str) -> Any:
     def said(e: Mapping[str, Any], way: str) -> str:
-        proven = f", {count(e['proven'])} proven by events" if e.get("proven") else ""
-        return f"Compute waited {count(e['stalls'])} times{proven} for {way} copies {reason}"
+        proven = f" ({count(e['proven'])} proven by events)" if e.get("proven") else ""
+        return f"Compute waited {_many(e['stalls'], 'time')}{proven} for {way} copies {reason}"
 
     return said
 
@@ -189,20 +236,20 @@ def _stall(reason: str) -> Any:
 _WHAT = {
     "collective_only": lambda e, way: "Collectives ran with no compute beside them",
     "pageable_memory": lambda e, way: (
-        f"{count(e['copies'])} {way} copies of pageable memory blocked the host for"
+        f"{_many(e['copies'], f'{way} copy')} of pageable memory blocked the host for"
         f" {duration(e['blocked_ns'])}"
     ),
     "same_stream": _stall("on the kernels' own stream"),
     "pinned_allocation": lambda e, way: (
-        f"{count(e['calls'])} calls that lock or free host pages"
-        f" ({', '.join(e['functions'][:3]) if 'functions' in e else 'CUDA'}) took"
+        f"{_many(e['calls'], 'call')} to lock or free host pages"
+        f" ({', '.join(e['functions'][:3])}) took"
         f" {duration(e['call_ns'])} within steps"
     ),
     "host_callback": lambda e, way: (
-        f"The GPU was idle in {count(e['gaps'])} gaps while a host function was due"
+        f"The GPU was idle in {_many(e['gaps'], 'gap')} while a host function was due"
     ),
     "host_sync": lambda e, way: (
-        f"The host waited {duration(e['sync_ns'])} in {count(e['calls'])} synchronising calls:"
+        f"The host waited {duration(e['sync_ns'])} in {_many(e['calls'], 'synchronising call')}:"
         f" {duration(e['waiting_for_copies_ns'])} for copies,"
         f" {duration(e['waiting_for_compute_ns'])} for compute,"
         f" {duration(e['waiting_for_nothing_seen_ns'])} for nothing seen"
@@ -210,39 +257,48 @@ _WHAT = {
     "queued_behind_copy": _stall("that queued behind others of their direction"),
     "shared_copy_stream": _stall("that waited for the other direction on their own stream"),
     "small_copies": lambda e, way: (
-        f"{count(e['copies'])} {way} copies of {count(e['median_bytes'])} bytes (median) with"
+        f"{_many(e['copies'], f'{way} copy')} of {count(e['median_bytes'])} bytes (median) with"
         f" {duration(e['pause_ns'])} of pauses for {duration(e['copy_ns'])} of copying"
     ),
     "staging_gaps": lambda e, way: (
-        f"{count(e['copies'])} equal {way} copies at {bandwidth(e['row_gbps'])} with idle pauses"
+        f"{_many(e['copies'], f'equal {way} copy')} at {bandwidth(e['row_gbps'])} with idle pauses"
         " between them: staged in chunks on the host, the link is not slow"
     ),
     "transfer_bound": _stall("with next to no compute left to hide them behind"),
     "step_boundary": _stall("before the first or after the last kernel"),
     "issued_too_late": _stall("that started only when the kernel before had ended"),
-    "host_gap": lambda e, way: f"The next launch came late in {count(e['gaps'])} gaps",
-    "unknown": lambda e, way: "Time outside compute that the trace does not explain",
+    "host_gap": lambda e, way: f"The next launch came late in {_many(e['gaps'], 'gap')}",
+    "unknown": lambda e, way: (
+        "Time outside compute that nothing in the trace explains"
+        + (
+            f" ({duration(e['under_transfers_ns'])} of it in all steps under transfers that no"
+            " kernel was seen to wait for)"
+            if e["under_transfers_ns"]
+            else ""
+        )
+    ),
     "starved": lambda e, way: (
-        f"{count(e['copies'])} {way} copies reached {bandwidth(e['gbps'])} beside kernels against"
+        f"{_many(e['copies'], f'{way} copy')} reached {bandwidth(e['gbps'])} beside kernels against"
         f" {bandwidth(e['lone_gbps'])} alone: hidden by time, not in effect"
         if "gbps" in e
-        else f"{count(e['copies'])} {way} copies were slow beside kernels"
+        else f"{_many(e['copies'], f'{way} copy')} ran slowly beside kernels"
     ),
     "bidirectional_contention": lambda e, way: (
-        f"{count(e['copies'])} {way} copies reached {bandwidth(e['gbps'])} beside the other"
+        f"{_many(e['copies'], f'{way} copy')} reached {bandwidth(e['gbps'])} beside the other"
         f" direction against {bandwidth(e['lone_gbps'])} alone"
         if "gbps" in e
-        else f"{count(e['copies'])} {way} copies were slow beside the other direction"
+        else f"{_many(e['copies'], f'{way} copy')} ran slowly beside the other direction"
     ),
     "compute_contention": lambda e, way: (
-        f"{count(e['launches'])} launches of {count(e['kernels'])} kernels ran longer under"
+        f"{_many(e['launches'], 'launch')} of {_many(e['kernels'], 'kernel')} ran longer under"
         " transfers than without"
     ),
     "remote_numa": lambda e, way: (
-        f"{count(e['copies'])} lone pinned {way} copies reached {bandwidth(e['gbps'])}, where"
+        f"{_many(e['copies'], f'lone pinned {way} copy')} reached {bandwidth(e['gbps'])}, where"
         f" {e['link']} has been measured at {bandwidth(e['range_low_gbps'])} or more"
     ),
     "kernel_copy": lambda e, way: (
-        f"{count(e['kernels'])} kernels seem to carry transfers; their bytes are not in the trace"
+        f"{_many(e['kernels'], 'kernel launch')} may carry transfers, whose bytes are"
+        " not in the trace"
     ),
 }

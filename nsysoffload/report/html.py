@@ -27,12 +27,14 @@ from nsysoffload.report.wording import Told, drawn, gate, told
 
 __all__ = ["render"]
 
-_MAX_MARKS_BYTES = 1_350_000
+_MAX_MARKS_BYTES = 1_500_000  # less what the JSON report takes
 _TOP_FINDINGS = 3
 _SPANS = 5  # buttons of one finding
-_MOST_STEPS = 200
-_MOST_TRANSFERS = 200
-_MOST_LAYERS = 128
+_MOST_STEPS = 100  # of the slowest device, and of all others together
+_MOST_TRANSFERS = 60
+_MOST_LAYERS = 400  # of all operations together
+_MAX_JSON_BYTES = 600_000
+_CUTS = (400, 100, 20)  # entries of long lists in the page's copy of the JSON report
 _TOP_KERNELS = 30
 _MOST_KERNELS = 300
 _OUTCOMES = {
@@ -68,6 +70,7 @@ def render(report: Report) -> str:
         A whole page; stylesheet, script, figures and the JSON report are in it.
     """
     data = to_dict(report)
+    embedded = _embedded(data)
     show = _Numbers(data)
     labels = {device: f"GPU {label}" for device, label in fmt.labels(report.devices).items()}
     icon, outcome = _OUTCOMES[report.verdict.outcome]
@@ -77,6 +80,8 @@ def render(report: Report) -> str:
         .get_template("report.html.j2")
         .render(
             report=data,
+            embedded=embedded,
+            is_cut=embedded is not data,
             show=show,
             meter=show.meter,
             heading=f"Host transfers in {fmt.shorten(fmt.plain(_subject(report)), 120)}",
@@ -112,11 +117,10 @@ def render(report: Report) -> str:
             timeline_text=_timeline_text(report),
             bandwidth_text=_bandwidth_text(link.name if link else None),
             figures=_figures(report),
-            lanes=_marks(report),
+            lanes=_marks(report, _MAX_MARKS_BYTES - len(json.dumps(embedded))),
             themes=figures.THEMES,
             command=fmt.shorten(fmt.command(report), 2_000),
             top_findings=_TOP_FINDINGS,
-            most_layers=_MOST_LAYERS,
             most_transfers=_MOST_TRANSFERS,
             top=_TOP_KERNELS,
             most=_MOST_KERNELS,
@@ -240,12 +244,14 @@ def _link_sources(report: Report) -> Iterator[str]:
         )
 
 
-def _transfers(report: Report, labels: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return position and device of the groups of transfers that are shown."""
-    return [
-        (number, labels.get(group.device, "–"))
-        for number, group in enumerate(report.transfers[:_MOST_TRANSFERS])
-    ]
+def _transfers(report: Report, labels: Mapping[str, str]) -> list[tuple[int, str, int]]:
+    """Return position, device and number of layers of the groups of transfers that are shown."""
+    left, shown = _MOST_LAYERS, []
+    for number, group in enumerate(report.transfers[:_MOST_TRANSFERS]):
+        layers = min(left, len(group.layers))
+        left -= layers
+        shown.append((number, labels.get(group.device, fmt.UNKNOWN), layers))
+    return shown
 
 
 def _timeline_title(report: Report) -> str:
@@ -290,10 +296,25 @@ def _bandwidth_text(link: str | None) -> str:
     return marks + "Bands: what others measured on this link. Dashed: its peak, never reached."
 
 
-def _marks(report: Report) -> dict[str, Any]:
+def _embedded(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON report, its long lists cut where the page would not stay below 3 MB."""
+    cut = data
+    for most in _CUTS:
+        if len(json.dumps(cut)) <= _MAX_JSON_BYTES:
+            break
+        cut = data | {
+            "devices": [d | {"steps": d["steps"][:most]} for d in data["devices"]],
+            "transfers": [t | {"layers": t["layers"][:most]} for t in data["transfers"][:most]],
+            "stalls": data["stalls"][:most],
+            "kernels": data["kernels"][:most],
+        }
+    return cut
+
+
+def _marks(report: Report, room: int) -> dict[str, Any]:
     """List marks as fine as they fit into 3 MB with plotly.js; times of long windows are long."""
     fine = marks(report)
-    return fine if len(json.dumps(fine)) <= _MAX_MARKS_BYTES else marks(report, fine=False)
+    return fine if len(json.dumps(fine)) <= room else marks(report, fine=False)
 
 
 def _figures(report: Report) -> dict[str, figures.Figure]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nsysoffload.errors import OffloadError
-from nsysoffload.report.model import Rank, Report, Warning_
+from nsysoffload.report.model import PerStep, Rank, Report, Warning_
 
 __all__ = ["ranked"]
 
@@ -13,7 +13,8 @@ __all__ = ["ranked"]
 def ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> Report:
     """Detail the slowest rank, list all, and carry the other ranks' warnings along.
 
-    The slowest has the longest window, of several the one with the most exposed time.
+    The slowest has the longest median step, of several the one whose compute waits longest for
+    transfers; where not all ranks have steps, the longest window, then the most exposed time.
 
     Parameters
     ----------
@@ -32,7 +33,8 @@ def ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> R
     errors = [(n, e) for n, e in zip(labels, results, strict=True) if isinstance(e, OffloadError)]
     if not reports:
         raise errors[0][1]
-    reports.sort(key=lambda item: (-_length_ns(item[1]), -item[1].total.both.exposed_ns))
+    stepped = all(_slowest_step(report) for _, report in reports)
+    reports.sort(key=lambda item: _by_step(item[1]) if stepped else _by_window(item[1]))
     slowest = reports[0][1]
     warnings = (
         *slowest.trace.warnings,
@@ -65,8 +67,26 @@ def _length_ns(report: Report) -> int:
     return report.window.end_ns - report.window.start_ns
 
 
+def _slowest_step(report: Report) -> PerStep | None:
+    """Return the figures of the device with the longest median step; None without steps."""
+    if report.window.steps_found_by == "window":
+        return None
+    found = [device.per_step for device in report.devices if device.per_step]
+    return max(found, key=lambda step: (step.duration_ns, step.stall_ns), default=None)
+
+
+def _by_step(report: Report) -> tuple[int, int]:
+    step = _slowest_step(report)
+    return (-step.duration_ns, -step.stall_ns) if step else (0, 0)
+
+
+def _by_window(report: Report) -> tuple[int, int]:
+    return -_length_ns(report), -report.total.both.exposed_ns
+
+
 def _rank(label: str, report: Report) -> Rank:
     both = report.total.both
+    step = _slowest_step(report)
     return Rank(
         file=label,
         window_ns=_length_ns(report),
@@ -78,6 +98,8 @@ def _rank(label: str, report: Report) -> Rank:
         overlap=both.overlap,
         overlap_null_reason=both.overlap_null_reason,
         warnings=len(report.trace.warnings),
+        step_ns=step.duration_ns if step else None,
+        stall_ns=step.stall_ns if step else None,
     )
 
 

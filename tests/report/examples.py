@@ -801,11 +801,11 @@ def hostile(length: int = 5_000) -> Report:
                 op=odd,
                 message=odd,
                 advice=odd,
-                evidence=dict(finding.evidence) | {"kernel": odd, "kernels": [odd] * 50},
+                evidence=dict(finding.evidence) | {"kernel": odd, "kernels": [odd] * 2},
             )
             for finding in FINDINGS
         ),
-        stalls=tuple(replace(found, op=odd, kernel=odd) for found in stalls(gpu)),
+        stalls=tuple(replace(found, op=odd, kernel=odd) for found in stalls(gpu)[:2]),
         contention=(Contention(odd, odd, 1_000, 2_000, 3, 4, 5),),
         gates=(Gate("overlap.h2d", "under", 1.0, None, passed=False, reason=odd), *GATES),
         prediction=replace(

@@ -14,7 +14,7 @@ from nsysoffload.report import format as fmt
 from nsysoffload.report import json as json_report
 from nsysoffload.report.html import render
 from nsysoffload.report.lanes import Marks
-from nsysoffload.report.model import Report
+from nsysoffload.report.model import Layer, Report
 from tests.report.examples import (
     EXAMPLES,
     GH200,
@@ -27,11 +27,13 @@ from tests.report.examples import (
     one_device,
     ranks,
     report,
+    stepped,
 )
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 TEMPLATES = resources.files("nsysoffload.report") / "templates"
 MAX_BYTES = 3_000_000
+LAYERS = tuple(Layer(n, 2, 1_600_000, 850_000, 700_000) for n in range(512))
 
 
 class Page(HTMLParser):
@@ -202,7 +204,7 @@ def test_hostile_text_is_shown_as_text_and_cut():
     assert len(scripts) == 5
     assert not [tag for tag, _, _ in page.elements if tag == "img"]
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
-    assert len(without_plotly(html)) < 600_000
+    assert len(without_plotly(html)) < 900_000
     html.encode("utf-8")
     title = page.data("figures")["figures"]["timeline"]["layout"]["annotations"][0]["text"]
     assert "<script" not in title
@@ -245,6 +247,7 @@ def test_the_command_to_repeat_it_is_on_the_page():
 def test_a_page_on_a_million_kernels_stays_below_3_megabytes():
     html = render(crowded(1_000_000, 80_000))
     assert len(html.encode()) <= MAX_BYTES
+    assert "its long lists cut" not in html
     shown = html.count('class="name code"')
     assert shown == 300
     assert "700 names with less time are in the JSON report" in html
@@ -256,6 +259,36 @@ def test_a_page_stays_below_3_megabytes_for_any_number_of_devices_and_any_window
     window_ns = int(hours * 3_600 * 10**9)
     html = render(crowded(50_000, 20_000, devices=devices, window_ns=window_ns))
     assert len(html.encode()) <= MAX_BYTES
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_a_page_stays_below_3_megabytes_for_any_number_of_steps_layers_and_stalls(devices):
+    full, step = stepped(), stepped().devices[0].steps[0]
+    gpus = tuple(
+        replace(
+            full.devices[0],
+            id=str(n),
+            ordinal=n,
+            steps=tuple(replace(step, index=i) for i in range(1_000)),
+        )
+        for n in range(devices)
+    )
+    path = "jit(train_step)/" + "x" * 180
+    groups = tuple(
+        replace(full.transfers[0], device="0", op=f"copy.{n}", op_name=path, layers=LAYERS)
+        for n in range(500)
+    )
+    stalls = tuple(
+        replace(full.stalls[0], device=str(n), op=f"copy.{i}", kernel=f"{'k' * 190}{i}")
+        for n in range(devices)
+        for i in range(400)
+    )
+    html = render(replace(full, devices=gpus, transfers=groups, stalls=stalls, findings=()))
+    assert len(html.encode()) <= MAX_BYTES
+    assert "its long lists cut" in html
+    page = Page(html)
+    assert len(page.data("report")["devices"]) == devices
+    assert "The first 100 of 1,000; the JSON report has all." in html
 
 
 def test_marks_on_the_page_can_be_put_together_again():

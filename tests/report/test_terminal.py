@@ -151,7 +151,7 @@ def test_the_cards_are_those_of_all_outputs(name):
     text = render(report)
     for card in cards(report):
         value = "".join(map(str, card.value))
-        assert re.search(rf"^{re.escape(card.title)} +{re.escape(value)}", text, re.MULTILINE)
+        assert re.search(rf"^ *{re.escape(card.title)} +{re.escape(value)}", text, re.MULTILINE)
 
 
 def test_ranks_are_listed_in_the_order_of_the_report():
