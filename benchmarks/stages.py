@@ -37,9 +37,12 @@ def main(trace_file: Path, folder: Path) -> None:
     clock = _Clock()
     with clock("import"):
         from nsysoffload.analysis import FORMATS, NEEDED_COLUMNS, NEEDED_TABLES, render
+        from nsysoffload.diagnosis.examine import examine
+        from nsysoffload.hardware import LINKS
         from nsysoffload.overlap.transfers import measure
         from nsysoffload.report.compose import compose
         from nsysoffload.report.write import write
+        from nsysoffload.timeline.steps import StepRule, find_steps
         from nsysoffload.timeline.timeline import build
         from nsysoffload.trace.reader import read
 
@@ -51,8 +54,13 @@ def main(trace_file: Path, folder: Path) -> None:
         timeline = build(trace)
     with clock("measure"):
         overlaps = [measure(device) for device in timeline.devices]
+    with clock("steps"):
+        steps = [find_steps(timeline, o.device, o.window, StepRule()) for o in overlaps]
+    with clock("examine"):
+        link = LINKS["gh200"]
+        examined = [examine(timeline, *pair, link) for pair in zip(overlaps, steps, strict=True)]
     with clock("compose"):
-        report = compose(timeline, overlaps, None, {})
+        report = compose(timeline, examined, None, {})
     files = {}
     for format in FORMATS:
         with clock(f"render {format}"):

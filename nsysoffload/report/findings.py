@@ -13,7 +13,7 @@ from nsysoffload.diagnosis.explanations import EXPLANATIONS
 from nsysoffload.report.format import bandwidth, count, duration, share, shorten
 from nsysoffload.report.model import Finding, PerStep
 from nsysoffload.report.steps import median, median_step
-from nsysoffload.timeline.intervals import covered_ns, intersection
+from nsysoffload.timeline.intervals import Intervals, covered_ns, intersection
 
 __all__ = ["MIN_SHARE", "UNKNOWN_SHARE", "findings"]
 
@@ -21,6 +21,7 @@ MIN_SHARE = 0.001  # of the step; what costs less is a note
 UNKNOWN_SHARE = 0.05  # of the step: every program has short pauses between kernels
 _MOST_OPS = 5  # of one cause and direction; the rest becomes one finding
 _MOST_SPANS = 10
+_CONTENDED = ("starved", "bidirectional_contention", "remote_numa")
 _NOTED = ("pageable_memory", "host_sync", "kernel_copy")  # said even where they cost nothing
 
 
@@ -36,8 +37,9 @@ def findings(
     preset : str, optional
         Name of the XLA flags of a predicted run: what is on already is not advised.
     """
+    moving = {name: device.measurements.moving for name, device, _ in devices}
     found = [
-        replace(finding, advice=_fitting(finding, step, preset))
+        replace(_shared(finding, moving), advice=_fitting(finding, step, preset))
         for name, device, step in devices
         for finding in _of_device(name, device)
     ]
@@ -167,6 +169,24 @@ def _matters(device: Examined, cause: str, lost: int, excess: int, step_ns: int)
     m = device.measurements
     seen = len(m.compute) and not len(m.graphs) and device.overlap.unknown is None
     return bool(seen) and device.steps.found_by != "window" and lost >= UNKNOWN_SHARE * step_ns
+
+
+def _shared(finding: Finding, moving: Mapping[str, Intervals]) -> Finding:
+    """Name the other GPUs that copied at the same time: they may share the link or memory."""
+    places = np.array(finding.evidence.get("spans", ()), dtype=np.int64).reshape(-1, 2)
+    others = [
+        name
+        for name, transfers in moving.items()
+        if name != finding.device and covered_ns(places, transfers).any()
+    ]
+    if finding.cause not in _CONTENDED or not others:
+        return finding
+    said = f" Other GPUs copied at the same time and may share the link: {', '.join(others)}."
+    return replace(
+        finding,
+        evidence={**finding.evidence, "other_gpus_copying": others},
+        message=finding.message + said,
+    )
 
 
 # --- Sentences ---

@@ -23,12 +23,11 @@ from nsysoffload.report.lane_figure import cause_styles, hidden_stalls, marks, t
 from nsysoffload.report.model import Device, Report
 from nsysoffload.report.remarks import remarks, steps_text
 from nsysoffload.report.verdict import slowest
-from nsysoffload.report.wording import Told, drawn, gate, told
+from nsysoffload.report.wording import Told, drawn, firsts, gate, told
 
 __all__ = ["render"]
 
 _MAX_MARKS_BYTES = 1_500_000  # less what the JSON report takes
-_TOP_FINDINGS = 3
 _SPANS = 5  # buttons of one finding
 _MOST_STEPS = 100  # of the slowest device, and of all others together
 _MOST_TRANSFERS = 60
@@ -71,6 +70,7 @@ def render(report: Report) -> str:
     """
     data = to_dict(report)
     embedded = _embedded(data)
+    found, more = firsts(report)
     show = _Numbers(data)
     labels = {device: f"GPU {label}" for device, label in fmt.labels(report.devices).items()}
     icon, outcome = _OUTCOMES[report.verdict.outcome]
@@ -120,7 +120,8 @@ def render(report: Report) -> str:
             lanes=_marks(report, _MAX_MARKS_BYTES - len(json.dumps(embedded))),
             themes=figures.THEMES,
             command=fmt.shorten(fmt.command(report), 2_000),
-            top_findings=_TOP_FINDINGS,
+            firsts=[(finding, _spans(report, finding)[:1]) for finding in found],
+            more=more,
             most_transfers=_MOST_TRANSFERS,
             top=_TOP_KERNELS,
             most=_MOST_KERNELS,

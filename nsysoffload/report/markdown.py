@@ -29,13 +29,12 @@ from nsysoffload.report.model import (
 from nsysoffload.report.predicted import BANNER, HONESTY, summary, what
 from nsysoffload.report.predicted import made as made_by
 from nsysoffload.report.remarks import remarks, steps_text
-from nsysoffload.report.wording import gate, told
+from nsysoffload.report.wording import firsts, gate, told
 
 __all__ = ["LIMIT", "render"]
 
 LIMIT = 65_000  # GitHub's 65,536, less room for a few words around the report
 
-_FIRST_FINDINGS = 3
 _KERNELS = 15
 _DEFINITIONS = """\
 - *Busy* is the time with at least one copy, *hidden* the part of it during which a compute kernel
@@ -140,8 +139,8 @@ def _text(words: Words) -> str:
 
 def _firsts(report: Report) -> Iterator[str | Block]:
     """Yield the most costly findings."""
-    lost = [finding for finding in told(report) if not finding.is_note]
-    if not lost:
+    found, _ = firsts(report)
+    if not found:
         return
     yield "### What to change first"
     yield Block(
@@ -149,7 +148,7 @@ def _firsts(report: Report) -> Iterator[str | Block]:
         [
             f"{number}. **{prose(finding.title)}** ({code(finding.cause)}): "
             f"{prose(_text(finding.cost))}. {prose(finding.where)}. {prose(finding.advice)}"
-            for number, finding in enumerate(lost[:_FIRST_FINDINGS], start=1)
+            for number, finding in enumerate(found, start=1)
         ],
     )
 

@@ -16,13 +16,12 @@ from nsysoffload.report.cards import cards
 from nsysoffload.report.model import Both, DeviceTrace, Direction, Link, Report, Total
 from nsysoffload.report.predicted import BANNER, summary
 from nsysoffload.report.remarks import remarks, steps_text
-from nsysoffload.report.wording import gate, told
+from nsysoffload.report.wording import firsts, gate
 
 __all__ = ["render"]
 
 _NARROWEST, _WIDEST = 80, 100  # the tables need the one; lines longer than the other read badly
 _NAME, _FILE, _SENTENCE = 22, 30, 600  # characters
-_FINDINGS = 3
 _COLOURS = {"hidden": "green", "partly_hidden": "yellow", "exposed": "red"}
 
 
@@ -102,18 +101,18 @@ def _cards(report: Report) -> Table:
 
 def _findings(report: Report) -> Iterator[RenderableType]:
     """Yield the most costly findings with what to change."""
-    lost = [finding for finding in told(report) if not finding.is_note]
-    if not lost:
+    found, more = firsts(report)
+    if not found:
         return
     yield ""
     yield Text("What to change first", "bold")
-    for number, finding in enumerate(lost[:_FINDINGS], start=1):
+    for number, finding in enumerate(found, start=1):
         cost = "".join(map(str, finding.cost))
         yield Text(f"{number}. {finding.title}: {cost}")
         yield Padding(_sentence(f"{finding.where} ({finding.cause})", "dim"), (0, 0, 0, 3))
         yield Padding(_sentence(finding.advice), (0, 0, 0, 3))
-    if len(lost) > _FINDINGS:
-        yield _sentence(f"Further findings in the report: {len(lost) - _FINDINGS}.", "dim")
+    if more:
+        yield _sentence(f"Further findings in the report: {more}.", "dim")
 
 
 def _steps(report: Report) -> Iterator[RenderableType]:

@@ -1,7 +1,7 @@
 """Findings, gates and the parts of a step, in words and figures that all outputs share."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from nsysoffload.report import causes
@@ -10,7 +10,7 @@ from nsysoffload.report.cards import Figure, Words, unit
 from nsysoffload.report.gates import sentence
 from nsysoffload.report.model import Device, Finding, Gate, Report, Step
 
-__all__ = ["PARTS", "Told", "drawn", "gate", "parts_ns", "told"]
+__all__ = ["PARTS", "Told", "drawn", "firsts", "gate", "parts_ns", "told"]
 
 PARTS = (
     "compute alone",
@@ -21,6 +21,7 @@ PARTS = (
 )
 """Parts of a step's time, which add up to its duration."""
 
+_FIRST = 3
 _ROWS = 40  # ids of one list that are shown
 
 
@@ -54,6 +55,27 @@ def told(report: Report) -> tuple[Told, ...]:
         The report.
     """
     return tuple(_told(report, number, finding) for number, finding in enumerate(report.findings))
+
+
+def firsts(report: Report) -> tuple[tuple[Told, ...], int]:
+    """Return the most costly findings, and how many more cost anything.
+
+    Advice that was given before is referred to.
+
+    Parameters
+    ----------
+    report : Report
+        The report.
+    """
+    lost = [finding for finding in told(report) if not finding.is_note]
+    shown: list[Told] = []
+    for finding in lost[:_FIRST]:
+        said = [other.advice for other in shown]
+        if finding.advice in said:
+            again = f"The same change as for {said.index(finding.advice) + 1}."
+            finding = replace(finding, advice=again)
+        shown.append(finding)
+    return tuple(shown), len(lost) - len(shown)
 
 
 def gate(limit: Gate) -> str:

@@ -122,7 +122,7 @@ def _missing(table: str, column: str) -> int:
 
 def _integers(table: pa.Table, name: str, missing: int = UNSET) -> NDArray[np.int64]:
     if name not in table.column_names:
-        return np.full(len(table), missing, dtype=np.int64)
+        return np.broadcast_to(np.int64(missing), len(table))  # takes no memory
     column = table[name]
     if column.null_count:
         column = pc.fill_null(column.cast(pa.int64()), missing)

@@ -18,7 +18,7 @@ def run(tmp_path, monkeypatch):
         H2D              [90     110)
     """
     monkeypatch.chdir(tmp_path)
-    trace = TraceBuilder().kernel((1, 100), "gemm", call=(0.5, 0.6))
+    trace = TraceBuilder().kernel((1, 100), "gemm", call=(0.5, 0.6)).nvtx("loss", (0, 100))
     trace.copy("h2d", (90, 110), stream=20).write(tmp_path / "a.sqlite")
 
     def invoke(*words: str):

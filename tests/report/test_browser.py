@@ -119,7 +119,8 @@ def label(page: Any) -> list[str]:
 def test_a_page_opens_from_a_file_without_an_error_or_a_request(open_page, name):
     page = open_page(EXAMPLES[name]())
     drawn = page.locator("[data-figure]").evaluate_all("all => all.map(e => e.dataset.figure)")
-    assert drawn[:2] == FIGURES[:2]
+    assert drawn[0] == "timeline"
+    assert "time_split" in drawn
     assert all(shapes(page, figure) for figure in drawn)
 
 

@@ -204,7 +204,7 @@ def test_hostile_text_is_shown_as_text_and_cut():
     assert len(scripts) == 5
     assert not [tag for tag, _, _ in page.elements if tag == "img"]
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
-    assert len(without_plotly(html)) < 900_000
+    assert len(without_plotly(html)) < 1_100_000
     html.encode("utf-8")
     title = page.data("figures")["figures"]["timeline"]["layout"]["annotations"][0]["text"]
     assert "<script" not in title

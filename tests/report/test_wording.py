@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nsysoffload.report.model import Gate
-from nsysoffload.report.wording import PARTS, drawn, gate, parts_ns, told
+from nsysoffload.report.wording import PARTS, drawn, firsts, gate, parts_ns, told
 from tests.report.examples import EXAMPLES, FINDINGS, no_whole_step, one_device, stepped
 
 
@@ -30,6 +30,17 @@ def test_a_finding_is_told_with_its_place_cost_and_evidence():
     )
     assert "".join(map(str, note.cost)) == "costs nothing"
     assert [finding.is_note for finding in told(stepped())] == [False] * 4 + [True]
+
+
+def test_advice_is_given_once_among_the_first():
+    shown = stepped()
+    again = replace(FINDINGS[0], device=shown.devices[0].id, direction="d2h")
+    found, more = firsts(replace(shown, findings=(shown.findings[0], again, *shown.findings[1:])))
+    assert [f.advice for f in found] == (
+        ["Prefetch one layer earlier.", "The same change as for 1."]
+        + ["Move the copy under a matrix product."]
+    )
+    assert more == 2
 
 
 def test_a_finding_of_the_window_is_not_told_per_step():
