@@ -9,12 +9,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    """Write ``docs/report.png``: the first screen of the example report."""
+    """Write ``docs/report.png``: the example report down to its timeline."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        page = browser.new_page(viewport={"width": 1200, "height": 960})
+        page = browser.new_page(viewport={"width": 1200, "height": 1480})
         page.goto((ROOT / "reports/examples/demo/offload/report.html").as_uri())
         page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length > 0")
         page.wait_for_timeout(500)  # figures settle

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nsysoffload.analysis import analyze, load, write
-    from nsysoffload.errors import OffloadError, TraceError, UsageError
+    from nsysoffload.errors import GateFailed, OffloadError, TraceError, UsageError
     from nsysoffload.report.model import Report
     from nsysoffload.trace.tables import Trace
 
 __all__ = [
+    "GateFailed",
     "OffloadError",
     "Report",
     "Trace",
@@ -36,6 +37,7 @@ _HOME = {
     "analyze": "nsysoffload.analysis",
     "load": "nsysoffload.analysis",
     "write": "nsysoffload.analysis",
+    "GateFailed": "nsysoffload.errors",
     "OffloadError": "nsysoffload.errors",
     "TraceError": "nsysoffload.errors",
     "UsageError": "nsysoffload.errors",

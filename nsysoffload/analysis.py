@@ -270,7 +270,9 @@ def _chosen(timeline: Timeline, wanted: Sequence[str]) -> list[DeviceTimeline]:
 
 def _recorded(overlaps: Sequence[DeviceOverlap], window: str | None) -> list[DeviceOverlap]:
     """Leave out devices that were not recorded in the window; fail if nothing happened in it."""
-    if window and all(overlap.is_empty for overlap in overlaps):
+    if window is None:
+        return list(overlaps)
+    if all(overlap.is_empty for overlap in overlaps):
         start = min(o.device.recorded[0] for o in overlaps)
         end = max(o.device.recorded[1] for o in overlaps)
         raise UsageError(

@@ -12,6 +12,7 @@ def broken(report: dict[str, Any]) -> Iterator[str]:
     yield from _unless(len({d["id"] for d in devices}) == len(devices), "device ids are distinct")
     for device in devices:
         yield from _device(device["trace"], f"device {device['id']}")
+        yield from _steps(device)
     for way in ("h2d", "d2h", "both"):
         yield from _cover(total[way], f"total {way}")
         yield from _sum([d["trace"][way] for d in devices], total[way], f"total {way}")
@@ -20,6 +21,7 @@ def broken(report: dict[str, Any]) -> Iterator[str]:
     for copy in report["worst_copies"]:
         parts, length_ns = copy["hidden_ns"] + copy["exposed_ns"], copy["end_ns"] - copy["start_ns"]
         yield from _unless(parts == length_ns, f"copy {copy['row_id']}: hidden + exposed = length")
+    yield from _findings(report)
     yield from _sentences(report)
 
 
@@ -79,9 +81,83 @@ def _kernels(kernels: list[dict[str, Any]], total: dict[str, Any]) -> Iterator[s
     yield from _unless(counted == total["kernels"], "kernels by name add up to all kernels")
 
 
+def _steps(device: dict[str, Any]) -> Iterator[str]:
+    name, steps, usual = f"device {device['id']}", device["steps"], device["per_step"]
+    numbers = [step["index"] for step in steps]
+    yield from _unless(numbers == sorted(set(numbers)), f"{name}: steps are in order, each once")
+    yield from _unless((usual is None) == (not steps), f"{name}: medians if there are steps")
+    for step in steps:
+        yield from _step(step, f"{name} step {step['index']}")
+    if usual is None:
+        return
+    yield from _unless(usual["steps"] >= len(steps), f"{name}: all steps are counted")
+    yield from _unless(
+        device["median_step"] in numbers or usual["steps"] > len(steps),
+        f"{name}: the median step is one of them",
+    )
+    yield from _signs(usual, f"{name} per step")
+    if usual["steps"] == 1:
+        same = {key: value for key, value in steps[0].items() if key in usual}
+        yield from _unless(same == {key: usual[key] for key in same}, f"{name}: one is the median")
+
+
+def _step(step: dict[str, Any], name: str) -> Iterator[str]:
+    duration, lost, stall = (step[f"{key}_ns"] for key in ("duration", "lost", "stall"))
+    yield from _unless(duration == step["end_ns"] - step["start_ns"] >= 0, f"{name}: end - start")
+    yield from _unless(
+        step["compute_busy_ns"] + lost == duration, f"{name}: compute + lost = duration"
+    )
+    yield from _unless(sum(step["lost"].values()) == lost, f"{name}: owners add up to lost")
+    yield from _unless(all(step["lost"].values()), f"{name}: only owners of something")
+    yield from _unless(stall <= lost, f"{name}: stall <= lost")
+    yield from _unless(step["stall_proven_ns"] <= stall, f"{name}: proven <= stall")
+    ways = [step[way] for way in ("h2d", "d2h")]
+    for key in ("stall_ns", "hideable_ns"):
+        added = sum(figures[key] for figures in ways)
+        yield from _unless(added == step[key], f"{name}: {key} of directions add up")
+    for figures in ways:
+        yield from _unless(
+            figures["hideable_ns"] <= figures["stall_ns"], f"{name}: hideable <= stall"
+        )
+    yield from _unless(
+        step["best_ns"] == duration - step["hideable_ns"], f"{name}: best = duration - hideable"
+    )
+    for way in ("h2d", "d2h", "both"):
+        yield from _cover(step[way], f"{name} {way}")
+    yield from _signs(step, name)
+
+
+def _signs(figures: dict[str, Any], name: str) -> Iterator[str]:
+    """Nothing that lasts is negative."""
+    for key, value in figures.items():
+        if isinstance(value, dict):
+            yield from _signs(value, f"{name} {key}")
+        elif key not in ("start_ns", "end_ns") and isinstance(value, int | float):
+            yield from _unless(value >= 0, f"{name}: {key} >= 0")
+
+
+def _findings(report: dict[str, Any]) -> Iterator[str]:
+    findings = report["findings"]
+    costs = [f["lost_ns_per_step"] + f["excess_ns_per_step"] for f in findings]
+    rank = [(f["severity"] == "note", -cost) for f, cost in zip(findings, costs, strict=True)]
+    yield from _unless(rank == sorted(rank), "findings come worst first, then notes")
+    known = {device["id"]: device["per_step"] for device in report["devices"]}
+    for finding, cost in zip(findings, costs, strict=True):
+        name = f"finding {finding['cause']}"
+        yield from _unless(finding["severity"] == "note" or cost > 0, f"{name} costs something")
+        yield from _unless(known[finding["device"]] is not None, f"{name}: of a device with steps")
+        plain = {k: v for k, v in finding["evidence"].items() if k not in ("spans",)}
+        yield from _signs({**finding, "evidence": plain}, name)
+        spans = finding["evidence"]["spans"]
+        yield from _unless(all(start < end for start, end in spans), f"{name}: spans have length")
+    for stall in report["stalls"]:
+        yield from _unless(stall["start_ns"] < stall["end_ns"], "a stall has length")
+
+
 def _sentences(report: dict[str, Any]) -> Iterator[str]:
     texts = [report["verdict"]["text"], *(w["message"] for w in report["trace"]["warnings"])]
     yield from _unless(len(set(texts)) == len(texts), "no warning is given twice")
+    texts += [finding["message"] for finding in report["findings"]]
     for text in texts:
         whole = text.endswith(".") and "\n" not in text
         yield from _unless(whole, f"a sentence on one line: {text[:300]!r}")

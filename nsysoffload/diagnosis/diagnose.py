@@ -112,8 +112,12 @@ def diagnose(m: Measurements) -> Diagnosis:
     rest = m.stalls.lost
     owned = []
     for rule in RULES:
-        for claim in rule(m):
-            mine = intersection(claim.spans, rest) if len(claim.spans) else empty()
-            rest = difference(rest, mine)
+        claims = list(rule(m))
+        # Of what the rule gets, its own claims take in order: far less than all that is left.
+        left = intersection(union(*(claim.spans for claim in claims)), rest)
+        rest = difference(rest, left)
+        for claim in claims:
+            mine = intersection(claim.spans, left) if len(claim.spans) else empty()
+            left = difference(left, mine)
             owned.append(Owned(claim, mine))
     return Diagnosis(tuple(owned))

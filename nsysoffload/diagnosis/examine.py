@@ -18,6 +18,7 @@ from nsysoffload.overlap.waits import proven_waits
 from nsysoffload.timeline.intervals import intervals, union
 from nsysoffload.timeline.phase import PHASES
 from nsysoffload.timeline.steps import Steps
+from nsysoffload.timeline.streams import stream_codes
 from nsysoffload.timeline.timeline import DIRECTIONS, Timeline
 from nsysoffload.trace.tables import UNSET
 
@@ -87,7 +88,7 @@ def examine(
     stalls = find_stalls(kernels, transfers, spans, waits, overlap.graphs)
     phase = _phases(names.thunks, kernel_thunk) if (kernel_thunk >= 0).any() else None
     values = step_values(overlap, spans, kernel_step, transfer_step, phase, stalls)
-    kernel_stream, transfer_stream = _streams(kernels, transfers)
+    kernel_stream, transfer_stream = stream_codes([kernels, transfers])
     ops, transfer_op = _ops(names.thunks, transfers, transfer_thunk)
     moving = union(pairs(transfers))
     working = union(overlap.compute, overlap.collective)
@@ -140,16 +141,6 @@ def _phases(thunks: pd.DataFrame, thunk: _Ints) -> _Ints:
     """Position in `PHASES` of each row; what has no operation is ``other``."""
     of_thunk = [PHASES.index(phase) for phase in thunks["phase"]]
     return np.array([*of_thunk, PHASES.index("other")], dtype=np.int64)[thunk]
-
-
-def _streams(kernels: pd.DataFrame, transfers: pd.DataFrame) -> tuple[_Ints, _Ints]:
-    columns = ["process", "context", "stream"]
-    code = np.zeros(len(kernels) + len(transfers), dtype=np.int64)
-    for column in columns:
-        values = np.concatenate([kernels[column].to_numpy(), transfers[column].to_numpy()])
-        part, distinct = pd.factorize(values)
-        code, _ = pd.factorize(code * max(len(distinct), 1) + part)
-    return code[: len(kernels)].astype(np.int64), code[len(kernels) :].astype(np.int64)
 
 
 def _ops(

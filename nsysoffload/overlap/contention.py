@@ -53,22 +53,25 @@ def stretched_kernels(
     rows, start, end = rows[length > 0], start[length > 0], end[length > 0]
     length = end - start
     under = covered_ns(intervals(start, end), moving) / length
+    columns = ["name", "lone_ns", "covered_ns", "lone_count", "covered_count", "excess_ns", "rows"]
+    name = kernels["name"].cat.codes.to_numpy()[rows]
+    beside = np.isin(name, np.unique(name[under >= COVERED]))
+    if not beside.any():
+        return pd.DataFrame({column: [] for column in columns})
+    rows, length, under = rows[beside], length[beside], under[beside]
     twin = pd.DataFrame(
         {
-            "name": kernels["name"].cat.codes.to_numpy()[rows],
+            "name": name[beside],
             "shape": kernels["shape"].to_numpy()[rows],
             "length": length,
             "row": rows,
         }
     )
-    columns = ["name", "lone_ns", "covered_ns", "lone_count", "covered_count", "excess_ns", "rows"]
-    if not (under >= COVERED).any():
-        return pd.DataFrame({column: [] for column in columns})
     keys = ["name", "shape"]
     alone = twin[under <= LONE].groupby(keys)["length"].agg(["median", "size"])
     covered = twin[under >= COVERED]
-    beside = covered.groupby(keys)["length"].agg(["median", "size", "sum"])
-    both = alone.add_suffix("_lone").join(beside.add_suffix("_covered"), how="inner")
+    stretched = covered.groupby(keys)["length"].agg(["median", "size", "sum"])
+    both = alone.add_suffix("_lone").join(stretched.add_suffix("_covered"), how="inner")
     both = both[(both["size_lone"] >= MIN_TWINS) & (both["size_covered"] >= MIN_TWINS)]
     both = both[both["median_covered"] > STRETCHED * both["median_lone"]]
     names = kernels["name"].cat.categories

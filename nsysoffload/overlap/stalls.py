@@ -82,7 +82,9 @@ def find_stalls(
     computing = np.flatnonzero((kind == 0) & (end > start))
     compute = union(intervals(start[computing], end[computing]))
     cells = _cells(steps)
-    gaps = _gaps(cells, start, end, working)
+    # Of kernels that start together a compute kernel ends the gap: what it waits for is known.
+    by_start = working[np.lexsort((kind[working], start[working]))]
+    gaps = _gaps(cells, start, end, by_start)
     first, last = _compute_bounds(cells, compute)
     return Stalls(
         gaps=gaps,

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nsysoffload.timeline.calls import CallIndex
+from nsysoffload.timeline.streams import stream_codes
 from nsysoffload.timeline.timeline import Timeline
 from nsysoffload.trace.tables import UNSET
 
@@ -24,7 +25,6 @@ __all__ = ["Waits", "proven_waits"]
 
 _Ints = NDArray[np.int64]
 _Codes = NDArray[np.integer[Any]]
-_STREAM = ("process", "context", "stream")
 _UNSET_IDS = (UNSET, 0xFFFFFFFF)
 
 
@@ -120,6 +120,8 @@ def _record_of(
     code = both.groupby(keys, sort=False).ngroup().to_numpy()
     of_event, of_sync = code[: len(events)], code[len(events) :]
     order = np.lexsort((recorded_at, of_event))
+    if not len(order):
+        return np.full(len(syncs), -1, dtype=np.int64)
     # The last record of the same event before the wait was made.
     place = _packed_search(of_event[order], recorded_at[order], of_sync, waited_at, "right") - 1
     found = np.where(place >= 0, order[place], -1)
@@ -136,11 +138,11 @@ class _Order:
     ``waits`` and ``records`` are the streams of the waits and records that are looked up.
     """
 
-    stream: _Codes
+    stream: _Ints
     called: _Ints
     row: _Codes
-    waits: _Codes
-    records: _Codes
+    waits: _Ints
+    records: _Ints
 
     @classmethod
     def of(
@@ -151,19 +153,17 @@ class _Order:
         syncs: pd.DataFrame,
         events: pd.DataFrame,
     ) -> "_Order":
-        frames = [frame[list(_STREAM)] for frame in (kernels, transfers, syncs, events)]
-        code = pd.concat(frames).groupby(list(_STREAM), sort=False).ngroup().to_numpy()
-        rows, waits, records = np.split(
-            code, np.cumsum([len(kernels) + len(transfers), len(syncs)])
-        )
+        of_kernel, of_transfer, waits, records = stream_codes([kernels, transfers, syncs, events])
+        rows = np.concatenate([of_kernel, of_transfer])
         call, start = (
             np.concatenate([kernels[name].to_numpy(), transfers[name].to_numpy()])
             for name in ("call", "start_ns")
         )
         at = called.start_ns[call]
-        known = np.flatnonzero(call >= 0)
         # Rows of one call, a graph's, are in order of time.
-        order = known[np.lexsort((start[known], at[known], rows[known]))]
+        by_start = np.argsort(start, kind="stable")
+        by_start = by_start[call[by_start] >= 0]
+        order = by_start[np.argsort(_packed(rows[by_start], at[by_start]), kind="stable")]
         return cls(rows[order], at[order], order, waits, records)
 
     def last_before(self, recorded_at: _Ints) -> _Ints:
@@ -182,12 +182,21 @@ class _Order:
         pair = np.flatnonzero(same & (self.row[:-1] >= kernels) & (self.row[1:] < kernels))
         return self.row[pair].astype(np.int64) - kernels, self.row[pair + 1].astype(np.int64)
 
-    def _row(self, place: _Ints, stream: _Codes) -> _Ints:
+    def _row(self, place: _Ints, stream: _Ints) -> _Ints:
         found = np.r_[self.row, -1]
         of_stream = np.r_[self.stream, -1]
         place = np.where((place >= 0) & (place < len(self.row)), place, len(self.row))
         row: _Ints = np.where(of_stream[place] == stream, found[place], -1)
         return row
+
+
+def _packed(group: _Ints, time: _Ints) -> _Ints:
+    """Group and time as one number that sorts by group, then time."""
+    if not len(time):
+        return time
+    origin = int(time.min())
+    packed: _Ints = group * (int(time.max()) - origin + 1) + (time - origin)
+    return packed
 
 
 def _packed_search(

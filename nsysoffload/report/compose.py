@@ -16,6 +16,7 @@ from nsysoffload.overlap.window import cut
 from nsysoffload.report.findings import findings
 from nsysoffload.report.format import shorten
 from nsysoffload.report.groups import stalls, transfer_groups
+from nsysoffload.report.labels import transfer_labels
 from nsysoffload.report.lanes import COARSE_COLUMNS, Lane, columns_per_lane, lanes
 from nsysoffload.report.model import (
     Both,
@@ -405,7 +406,10 @@ def _lanes(devices: Sequence[Device], examined: Sequence[Examined]) -> tuple[Lan
         start, end = span
         kernels, transfers = (
             cut(rows, start, end, (start, end))
-            for rows in (one.overlap.kernels, one.overlap.transfers)
+            for rows in (
+                one.overlap.kernels,
+                one.overlap.transfers.assign(label=transfer_labels(one)),
+            )
         )
         transfers = transfers.assign(hidden_ns=covered_ns(pairs(transfers), one.overlap.compute))
         keep = np.zeros(len(transfers), dtype=bool)

@@ -7,6 +7,7 @@ and each stands in an element with that path and its unrounded value.
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from importlib import resources
@@ -43,6 +44,7 @@ _OUTCOMES = {
     "no_transfers": ("–", "No transfers"),
     "cannot_tell": ("?", "Cannot tell"),
 }
+_CODE = re.compile(r"(--\w[\w-]*(?:=[\w.,-]*\w)?|\bjax(?:\.\w+)+)")
 _UNKNOWN = {
     "bytes": "the trace has no sizes",
     "burst_gbps": "no run of copies of one device to take it from",
@@ -331,6 +333,14 @@ def _figures(report: Report) -> dict[str, figures.Figure]:
     return {name: figure for name, figure in made.items() if figure}
 
 
+def _coded(text: str) -> Markup:
+    """Return a sentence in which flags and names of functions are code."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else part
+        for number, part in enumerate(_CODE.split(text))
+    )
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -342,6 +352,7 @@ def _environment() -> Environment:
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     environment.filters |= {
         "class_name": figures.class_name,
+        "coded": _coded,
         "count": fmt.count,
         "duration": fmt.duration,
         "shorten": lambda text, width: fmt.shorten(fmt.plain(text), width),

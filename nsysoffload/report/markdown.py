@@ -315,7 +315,7 @@ def _what_if(report: Report) -> Block:
         ["What if", "Assumption"],
         ["Saving"],
         [
-            [prose(what.name), prose(what.assumption), _maybe(what.saving_ns)]
+            [prose(what.name.replace("_", " ")), prose(what.assumption), _maybe(what.saving_ns)]
             for _, _, step in stepped
             for what in step.what_if
         ],

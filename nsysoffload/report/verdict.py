@@ -59,7 +59,7 @@ def verdict(
     """
     by_steps = steps_found_by != "window"
     slow = slowest(chosen) if by_steps else None
-    starved = any(finding.cause == "starved" for finding in findings)
+    starved = any(f.cause == "starved" and f.severity == "finding" for f in findings)
     if slow and slow.per_step:
         answer = _of_step(slow.per_step, starved, _which(slow, chosen))
     else:

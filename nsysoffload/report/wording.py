@@ -144,7 +144,7 @@ def _told(report: Report, number: int, finding: Finding) -> Told:
             if isinstance(value, list | tuple) and value
         ),
         spans=tuple((int(start), int(end)) for start, end in finding.evidence.get("spans", ())),
-        lane=f"GPU {label}, Stalls",
+        lane=f"GPU {label}, {'Collectives' if finding.cause == 'collective_only' else 'Stalls'}",
     )
 
 

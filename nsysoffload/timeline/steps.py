@@ -336,7 +336,8 @@ def _chosen(
         order = np.argsort(start, kind="stable")[: int((rows > 0).sum())]
         belonging = _Belonging(of_call, start[order], end[order] + 1, order)
     start, end, rows = _spans(frames, belonging, len(opens))
-    present = np.flatnonzero(rows > 0)
+    # In order of time on the GPU, where a step may overtake the one before.
+    present = np.argsort(start, kind="stable")[: int((rows > 0).sum())]
     start, end, rows = start[present], end[present], rows[present]
     period = np.r_[np.diff(start), UNSET][: len(start)]
     never_ends = of_call is not None and closes[present] == np.iinfo(np.int64).max

@@ -9,12 +9,14 @@ import plotly.graph_objects
 import pytest
 from plotly.offline import get_plotlyjs_version
 
+from nsysoffload.diagnosis.explanations import EXPLANATIONS
 from nsysoffload.report import figures, lane_figure
 from nsysoffload.report import format as fmt
 from nsysoffload.report import json as json_report
 from nsysoffload.report.html import render
 from nsysoffload.report.lanes import Marks
 from nsysoffload.report.model import Layer, Report
+from nsysoffload.report.wording import PARTS
 from tests.report.examples import (
     EXAMPLES,
     GH200,
@@ -291,6 +293,87 @@ def test_a_page_stays_below_3_megabytes_for_any_number_of_steps_layers_and_stall
     assert "The first 100 of 1,000; the JSON report has all." in html
 
 
+def test_flags_and_functions_in_advice_are_code():
+    shown = stepped()
+    advice = "Set --xla_gpu_a=true, then --no-b. See jax.lax.scan; not <b>jaxlib</b>."
+    findings = (replace(shown.findings[0], advice=advice),)
+    page = Page(render(replace(shown, findings=findings)))
+    codes = ["".join(text) for tag, _, text in page.elements if tag == "code"]
+    assert [codes.count(code) for code in ("--xla_gpu_a=true", "--no-b", "jax.lax.scan")] == [2] * 3
+    assert "jaxlib" not in codes
+
+
+def test_a_place_that_the_timeline_does_not_draw_has_no_button():
+    names = [
+        given["aria-label"]
+        for tag, given, _ in Page(render(stepped())).elements
+        if tag == "button" and (given.get("aria-label") or "").startswith("Show")
+    ]
+    late = "Show Copies are issued too late"
+    assert names[:3] == [
+        f"{late} in the timeline",
+        f"{late}, place 1, in the timeline",
+        f"{late}, place 2, in the timeline",
+    ]
+    drawn = [name for name in names if name.startswith("Show copy")]
+    assert drawn == [f"Show copy {n} in the timeline" for n in (2, 3, 5, 6)]
+
+
+def test_the_parts_of_each_step_in_the_chart_add_up_to_its_duration():
+    gpu = stepped().devices[0]
+    figure = figures.step_split(gpu) or {}
+    bars = [trace for trace in figure["data"] if trace["type"] == "bar"]
+    assert [trace["name"] for trace in bars] == list(PARTS)
+    for position, step in enumerate(gpu.steps):
+        height = sum(trace["y"][position] for trace in bars)
+        assert height == pytest.approx(step.duration_ns / 1e6)
+    (far,) = [trace for trace in figure["data"] if trace["type"] == "scatter"]
+    assert far["x"] == ["6"]
+
+
+def test_one_step_needs_no_chart():
+    assert figures.step_split(one_device().devices[0]) is None
+
+
+def test_marks_of_a_step_count_from_its_start():
+    shown = stepped()
+    lanes = lane_figure.marks(shown)["lanes"]
+    assert [lane["kind"] for lane in lanes[:5]] == (
+        ["compute", "collectives", "h2d", "d2h", "stalls"]
+    )
+    assert [lane["device"] for lane in lanes] == [0] * 5 + [1] * 5
+    assert lanes[0]["fine"]["gap"][0] == 0
+    first = lanes[4]["stalls"][0]
+    assert first[:6] == [12_000_000, 13_500_000, 12_100_000, 13_495_000, "issued_too_late", "h2d"]
+    layout = lane_figure.timeline(shown)["layout"]
+    assert "ms since the start of the step" in layout["xaxis"]["title"]["text"]
+    assert layout["xaxis"]["range"] == [0, 198]
+    assert "GPU 0, step 5" in layout["annotations"][0]["text"]
+
+
+def test_each_cause_has_a_style_of_its_own():
+    causes = {name: 1_000 + n for n, name in enumerate(EXPLANATIONS)}
+    gpu = one_device().devices[0]
+    many = replace(gpu, per_step=replace(gpu.per_step, lost=causes))
+    styles = lane_figure.cause_styles(replace(one_device(), devices=(many,)))
+    assert set(styles) == set(causes)
+    assert len({style for style in list(styles.values())[:18]}) == 18
+
+
+def test_of_too_many_stalls_the_longest_are_drawn():
+    stall = stepped().stalls[0]
+    many = tuple(
+        replace(stall, start_ns=stall.start_ns + n * 1_000, end_ns=stall.start_ns + n * 1_001 + 5)
+        for n in range(lane_figure.MAX_STALLS + 7)
+    )
+    shown = replace(stepped(), stalls=many)
+    lane = lane_figure.marks(shown)["lanes"][4]
+    assert len(lane["stalls"]) == lane_figure.MAX_STALLS
+    assert lane["stalls"][0][0] == many[7].start_ns - lane_figure.drawn(shown, shown.devices[0])[0]
+    assert lane_figure.hidden_stalls(shown) == 7
+    assert "The 7 shortest stalls are left out." in render(shown)
+
+
 def test_marks_on_the_page_can_be_put_together_again():
     crowd = crowded(20_000, 9_000)
     page = Page(render(crowd)).data("lanes")
@@ -400,7 +483,9 @@ def test_text_has_the_contrast_that_wcag_aa_asks_for(theme, role):
 
 
 @pytest.mark.parametrize("theme", figures.THEMES)
-@pytest.mark.parametrize("role", ["compute", "collective", "h2d", "d2h"])
+@pytest.mark.parametrize(
+    "role", ["compute", "collective", "h2d", "d2h", *(f"cause_{n}" for n in range(1, 7))]
+)
 def test_marks_have_the_contrast_that_wcag_asks_of_graphics(theme, role):
     assert contrast(figures.THEMES[theme][role], figures.THEMES[theme]["paper"]) >= 3
 

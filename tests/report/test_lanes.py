@@ -69,6 +69,22 @@ def test_a_lane_with_few_rows_keeps_each_as_a_mark_even_where_they_overlap():
     assert [lane.names[i] for i in lane.fine.name] == ["a", "b", "a"]
 
 
+def test_copies_are_named_by_their_labels_where_they_have_any():
+    rows = [(100, 102), (104, 106), (108, 110)]
+    frame = transfers(*rows)
+    labels = pd.Categorical(["load, layer 0", None, "load, layer 1"])
+    keep = np.zeros(3, bool)
+    *_, h2d, d2h = lanes("gpu", kernels(), frame.assign(label=labels), WINDOW, 5, 5, keep)
+    assert [h2d.names[i] if i >= 0 else None for i in h2d.fine.name] == [
+        "load, layer 0",
+        None,
+        "load, layer 1",
+    ]
+    assert d2h.names == ()
+    *_, h2d, d2h = lanes("gpu", kernels(), frame, WINDOW, 5, 5, keep)
+    assert (h2d.names, h2d.fine.name.tolist()) == ((), [-1, -1, -1])
+
+
 def test_a_merged_mark_counts_the_pause_between_its_rows_as_extent_but_not_as_busy():
     lane = made(compute=[(100, 101), (104, 105)], fine=1, coarse=1)["compute"]
     assert extents(lane.fine) == [(100, 105)]

@@ -100,6 +100,20 @@ def test_the_transfers_are_those_of_the_json(name):
             assert row[9:12] == cells_of_speed(part[key])
 
 
+def test_the_transfers_of_a_step_are_those_of_the_json():
+    devices = to_dict(stepped())["devices"]
+    rows = table_of(render(stepped()), ["GPU", "Per step"])
+    for device, shown in zip(devices, zip(*[iter(rows)] * 3, strict=True), strict=True):
+        step = device["per_step"]
+        for key, row in zip(("h2d", "d2h"), shown[:2], strict=True):
+            way = step[key]
+            speed = fmt.bandwidth(way["gbps"])
+            held = [fmt.duration(way[name]) for name in ("stall_ns", "hideable_ns")]
+            assert row[2:] == [*cells_of_amount(way), *cells_of_time(way)[:4], speed, *held]
+        held = [fmt.duration(step[name]) for name in ("stall_ns", "hideable_ns")]
+        assert shown[2][4:] == [*cells_of_time(step["both"])[:4], "", *held]
+
+
 def cells_of_amount(way: dict[str, Any]) -> list[str]:
     return [fmt.count(way["copies"]), fmt.size(way["bytes"])] if "copies" in way else ["", ""]
 

@@ -292,13 +292,20 @@ class Record:
         return next(task for start, _, task in kernels if start == time)
 
     def _proven(self, transfers: Sequence[_Span], kernel: int | None) -> bool:
-        """Tell whether the compute stream was told to wait for one of them before the kernel."""
-        issue = self.issue
-        if kernel is None or issue.tasks[kernel].stream != COMPUTE:
-            return False
-        call = issue.call_of[kernel]
-        awaited = {wait.task for wait in issue.waits if wait.call < call}
+        """Tell whether an event made the kernel's stream wait for one of them before it."""
+        awaited = set() if kernel is None else self._awaited(kernel)
         return any(task in awaited for _, _, task in transfers)
+
+    def _awaited(self, kernel: int) -> set[int]:
+        """Tasks that events stood for which the kernel's own stream was told to wait for."""
+        issue = self.issue
+        call = issue.call_of[kernel]
+        if issue.tasks[kernel].stream == COMPUTE:
+            return {wait.task for wait in issue.waits if wait.call < call}
+        if not issue.started[kernel]:
+            return set()
+        before = [task for task in range(kernel) if issue.tasks[task].stream == COMPUTE]
+        return set(before[-1:])
 
     def _span(self, step: int) -> tuple[int, int]:
         mine = self._in(step)

@@ -126,7 +126,7 @@
     const mostWaits = 12; // more would hide what they join
     for (const lane of lanes.filter((l) => l.stalls)) {
       const waited = lane.shown.filter((stall) => stall.kernel >= 0);
-      const longest = waited.toSorted((a, b) => b.busy - a.busy).slice(0, mostWaits);
+      const longest = waited.sort((a, b) => b.busy - a.busy).slice(0, mostWaits);
       for (const stall of longest) {
         const ends = waitEnds(lane, stall);
         const line = path[stall.proven ? "wait proven" : "wait inferred"];

@@ -17,6 +17,7 @@ from nsysoffload.recorders.predict.program import Kind
 from nsysoffload.recorders.predict.record import Work
 from nsysoffload.recorders.predict.signature import State, check
 from nsysoffload.trace.writer import write
+from tests.recorders.predict.step_checks import the_layers_agree, the_steps_agree
 from workloads.config import model
 from workloads.flops import flops
 from workloads.names import named_bytes
@@ -111,7 +112,7 @@ def predicted(compiled_case):
 @pytest.mark.parametrize("name", CASES)
 def test_a_prediction_holds_what_is_promised_of_it(name, compiled_case, predicted, tmp_path):
     each, made = CASES[name], predicted(name)
-    the_trace_agrees_with_the_record(made, tmp_path)
+    the_trace_agrees_with_the_record(made, tmp_path, graphs=each.request.command_buffers)
     the_range_is_that_of_the_corners(made)
     if each.is_offload:
         what_is_offloaded_comes_back(each, made, compiled_case(name))
@@ -124,9 +125,10 @@ def test_a_prediction_holds_what_is_promised_of_it(name, compiled_case, predicte
         products_are_those_of_the_formula(each, made)
 
 
-def the_trace_agrees_with_the_record(made, folder):
+def the_trace_agrees_with_the_record(made, folder, *, graphs):
     write(made.trace(), folder / "trace.sqlite")
-    (device,) = nsysoffload.analyze(folder / "trace.sqlite").devices
+    report = nsysoffload.analyze(folder / "trace.sqlite", skip_steps=0)
+    (device,) = report.devices
     record = made.record
     assert device.trace.compute_busy_ns == record.compute_busy_ns
     assert device.trace.collective_busy_ns == record.collective_busy_ns
@@ -137,6 +139,9 @@ def the_trace_agrees_with_the_record(made, folder):
         assert [getattr(found, n) for n in names] == [getattr(own, n) for n in names]
         if way in WAYS:
             assert (found.copies, found.bytes) == (own.copies, own.bytes)
+    the_steps_agree(record, device, phases=not graphs)
+    if not graphs:  # the copies of a loop's iteration have the graph's launch for their call
+        the_layers_agree(record, report)
 
 
 def the_range_is_that_of_the_corners(made):

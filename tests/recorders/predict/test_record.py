@@ -179,6 +179,18 @@ def test_a_stall_without_a_wait_is_not_proven():
     assert (stall.start_ns, stall.end_ns, stall.kernel, stall.proven) == (3, 9, 3, False)
 
 
+def test_a_kernel_started_on_another_stream_waits_for_what_the_compute_stream_has_got():
+    #  compute    [a 3)[k 8)
+    #  compute.1            [b 12)
+    record = recorded(
+        compute("a", 3),
+        compute("k", 5, kind=Kind.D2H, is_kernel=False),
+        Start(Op("b", Kind.FUSION, flops=4), "compute.1"),
+    )
+    (stall,) = record.stalls(0)
+    assert (stall.start_ns, stall.end_ns, stall.kernel, stall.proven) == (3, 8, 2, True)
+
+
 def test_collectives_own_what_they_cover_and_are_kernels_that_wait():
     #  compute  [a 3)                     [b 19)
     #  h2d           [k 8)      [l 16)
