@@ -1,6 +1,8 @@
 """Inputs of reports from practice, with the right answers; a test is named after the behaviour."""
 
 import sqlite3
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,11 @@ from nsysoffload.cli import main
 from nsysoffload.errors import TraceError, UsageError
 from nsysoffload.report.model import Device, Report
 from nsysoffload.trace.builder import TraceBuilder
+from nsysoffload.trace.tables import Trace
+from nsysoffload.trace.writer import write
 
 MS = 10**6
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 
 
 @pytest.fixture
@@ -581,3 +585,403 @@ def test_options_may_be_given_as_python_values(analyzed):
     assert report.window.source == "requested"
     with pytest.raises(UsageError, match="Format 'pdf' is not known"):
         nsysoffload.write(report, "nowhere", "pdf")
+
+
+# --- Causes, and what they cost ---
+
+# Of a GPU that is not known, whose link no finding can blame.
+
+
+def staged_in_chunks() -> TraceBuilder:
+    trace = TraceBuilder(None)
+    for i in range(8):
+        trace.copy("d2h", (50 * i, 50 * i + 5.2), size_bytes=134_217_728, stream=20)
+    return trace
+
+
+def page_locked_in_the_step() -> TraceBuilder:
+    #  kernel  [0   10)                 [16  26)
+    #  call       [9.5      14)
+    #  d2h                  [14   16)
+    trace = TraceBuilder(None).kernel((0, 10), "a").call("cudaHostAlloc_v3020", (9.5, 14))
+    return trace.copy("d2h", (14, 16), size_bytes=64 * MIB, stream=20).kernel((16, 26), "b")
+
+
+def pageable_and_pinned() -> TraceBuilder:
+    trace = TraceBuilder(None)
+    pageable = {"host": "pageable", "call": (9.9, 20.05)}
+    trace.copy("d2h", (10, 20), size_bytes=64 * MIB, stream=20, **pageable)
+    return trace.copy("d2h", (30, 32), size_bytes=64 * MIB, stream=20, call=(29.99, 30))
+
+
+def reloaded_between_kernels() -> TraceBuilder:
+    #  kernel  [0  10)    [14  24)    [28  38)
+    #  h2d         [10 14)    [24  28)
+    trace = TraceBuilder(None).kernel((0, 10), "a").kernel((14, 24), "b").kernel((28, 38), "c")
+    trace.copy("h2d", (10, 14), size_bytes=64 * MIB, stream=21)
+    return trace.copy("h2d", (24, 28), size_bytes=64 * MIB, stream=21)
+
+
+def slow_under_a_transpose() -> TraceBuilder:
+    trace = TraceBuilder(None)
+    for i in range(3):
+        trace.copy("h2d", (1 + 5 * i, 2.3 + 5 * i), size_bytes=64 * MIB, stream=20)
+    trace.copy("h2d", (100, 113), size_bytes=64 * MIB, stream=20)
+    return trace.kernel((100, 113), "wrapped_transpose")
+
+
+def small_behind_a_burst() -> TraceBuilder:
+    #  kernel        [0 1)                               [9.01  12)
+    #  h2d, 32 MiB        [1 2)[2 3) ... [8 9)
+    #  h2d, 4 KiB     called 1.05        [9 9.002)
+    trace = TraceBuilder(None).kernel((0, 1), "a")
+    for i in range(8):
+        trace.copy("h2d", (1 + i, 2 + i), size_bytes=32 * MIB, stream=20)
+    trace.copy("h2d", (9, 9.002), size_bytes=4096, stream=7, call=(1.05, 1.06))
+    return trace.kernel((9.01, 12), "b")
+
+
+def waited_for_by_the_host() -> TraceBuilder:
+    trace = TraceBuilder(None)
+    for i in range(3):
+        trace.copy("h2d", (10 * i, 10 * i + 10), size_bytes=64 * MIB, stream=20)
+        trace.call("cudaStreamSynchronize", (10 * i + 1, 10 * i + 10))
+    return trace.kernel((30, 40), "a")
+
+
+def many_small() -> TraceBuilder:
+    trace = TraceBuilder(None, unit="us")
+    for i in range(1000):
+        trace.copy("h2d", (6 * i, 6 * i + 1.5), size_bytes=8192, stream=20)
+    return trace
+
+
+def from_a_far_socket() -> TraceBuilder:
+    return TraceBuilder("NVIDIA GB200").copy("d2h", (1, 10.337), size_bytes=GIB, stream=20)
+
+
+def both_ways_at_once() -> TraceBuilder:
+    trace = TraceBuilder(None).kernel((0, 10), "a").copy("h2d", (10, 20), stream=20)
+    return trace.copy("d2h", (10, 20), stream=21)
+
+
+EXAMPLES = {  # findings as (cause, direction, lost and excess in milliseconds)
+    staged_in_chunks: [("staging_gaps", "d2h", 313.6, 0)],
+    page_locked_in_the_step: [
+        ("pinned_allocation", None, 4, 0),
+        ("issued_too_late", "d2h", 2, 0),
+    ],
+    pageable_and_pinned: [("pageable_memory", "d2h", 10, 0)],
+    reloaded_between_kernels: [("issued_too_late", "h2d", 8, 0)],
+    slow_under_a_transpose: [("starved", "h2d", 0, 11.7)],
+    small_behind_a_burst: [("queued_behind_copy", "h2d", 8.01, 0)],
+    waited_for_by_the_host: [("step_boundary", "h2d", 30, 0)],
+    many_small: [("small_copies", "h2d", 5.9955, 0)],
+    from_a_far_socket: [("remote_numa", "d2h", 0, 2.409633)],
+}
+
+SCALED = (
+    staged_in_chunks,
+    page_locked_in_the_step,
+    pageable_and_pinned,
+    reloaded_between_kernels,
+    slow_under_a_transpose,
+    waited_for_by_the_host,
+)
+
+
+def faults(report: Report) -> list[tuple[str, str | None, float, float]]:
+    return [
+        (f.cause, f.direction, f.lost_ns_per_step / MS, f.excess_ns_per_step / MS)
+        for f in report.findings
+        if f.severity == "finding"
+    ]
+
+
+def changed(
+    trace: Trace,
+    *,
+    scale: Fraction = Fraction(1),
+    later_ns: int = 0,
+    streams: int = 0,
+    pid: int = 0,
+    ordinal: int = 0,
+    shuffled: bool = False,
+    opposite: bool = False,
+) -> Trace:
+    """The same trace, times and bytes scaled, at another time, elsewhere, in another order."""
+    frames = {}
+    for name in ("kernels", "copies", "calls"):
+        frame = getattr(trace, name).copy()
+        for column in ("start_ns", "end_ns"):
+            frame[column] = [int(time * scale) + later_ns for time in frame[column].tolist()]
+        frame["process"] += pid
+        if "stream" in frame:
+            frame["stream"] += streams
+            frame["ordinal"] += ordinal
+        if "size_bytes" in frame:
+            frame["size_bytes"] = [int(size * scale) for size in frame["size_bytes"].tolist()]
+        if opposite and name == "copies":
+            frame["copy_kind"] = 3 - frame["copy_kind"]
+            ends = ["source_kind", "target_kind"]
+            frame[ends] = frame[ends[::-1]].to_numpy()
+        frames[name] = frame.sample(frac=1, random_state=1) if shuffled else frame
+    gpus = trace.gpus.assign(ordinal=trace.gpus["ordinal"] + ordinal, pid=trace.gpus["pid"] + pid)
+    return replace(trace, gpus=gpus, **frames)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.__name__)
+def test_each_lost_millisecond_has_its_one_cause(analyzed, example):
+    report = analyzed(example())
+    assert faults(report) == EXAMPLES[example]
+    (step,) = only(report).steps
+    assert sum(step.lost.values()) == step.lost_ns == step.duration_ns - step.compute_busy_ns
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"later_ns": 17 * 10**17},
+        {"streams": 30, "pid": 4000, "ordinal": 5},
+        {"shuffled": True},
+    ],
+    ids=["epoch", "elsewhere", "shuffled"],
+)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.__name__)
+def test_a_cause_depends_on_no_number_of_clock_stream_process_device_or_row(
+    tmp_path, example, change
+):
+    write(changed(example().build(), **change), tmp_path / "trace.sqlite")
+    assert faults(nsysoffload.analyze(tmp_path / "trace.sqlite")) == EXAMPLES[example]
+
+
+@pytest.mark.parametrize("scale", [Fraction(10), Fraction(1, 10)], ids=["longer", "shorter"])
+@pytest.mark.parametrize("example", SCALED, ids=lambda example: example.__name__)
+def test_a_step_of_another_scale_has_the_same_causes(tmp_path, example, scale):
+    write(changed(example().build(), scale=scale), tmp_path / "trace.sqlite")
+    found = faults(nsysoffload.analyze(tmp_path / "trace.sqlite"))
+    assert found == [
+        (cause, way, pytest.approx(float(lost * scale)), pytest.approx(float(excess * scale), 1e-4))
+        for cause, way, lost, excess in [
+            (cause, way, Fraction(str(lost)), Fraction(str(excess)))
+            for cause, way, lost, excess in EXAMPLES[example]
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    "example",
+    [e for e in EXAMPLES if e is not from_a_far_socket],  # H2D has a range of its own
+    ids=lambda example: example.__name__,
+)
+def test_the_opposite_direction_has_the_same_causes(tmp_path, example):
+    write(changed(example().build(), opposite=True), tmp_path / "trace.sqlite")
+    turned = {"h2d": "d2h", "d2h": "h2d", None: None}
+    assert faults(nsysoffload.analyze(tmp_path / "trace.sqlite")) == [
+        (cause, turned[way], lost, excess) for cause, way, lost, excess in EXAMPLES[example]
+    ]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.__name__)
+def test_advice_on_a_program_without_xla_speaks_of_cuda_alone(analyzed, example):
+    for finding in analyzed(example()).findings:
+        words = f"{finding.message} {finding.advice}".lower()
+        assert "xla" not in words
+        assert "jax" not in words
+
+
+def test_advice_on_a_program_of_xla_names_its_flags_or_calls(analyzed):
+    trace = TraceBuilder(None)
+    trace.nvtx("XlaModule:#prefix=jit(step),hlo_module=jit_step,program_id=1#", (0, 1))
+    for i, start in enumerate((2, 16, 30)):
+        trace.kernel((start, start + 10), "gemm", call=(0.1 + 0.2 * i, 0.15 + 0.2 * i))
+    for i, start in enumerate((12, 26)):
+        call = (0.2 + 0.2 * i, 0.25 + 0.2 * i)
+        trace.copy("h2d", (start, start + 4), size_bytes=64 * MIB, stream=21, call=call)
+    report = analyzed(trace)
+    assert report.window.steps_found_by == "xla_module"
+    assert faults(report) == [("issued_too_late", "h2d", 8, 0)]
+    advice = report.findings[0].advice
+    assert "xla_" in advice or "jax" in advice
+
+
+def test_pauses_between_staged_copies_do_not_blame_the_link(analyzed):
+    report = analyzed(staged_in_chunks())
+    (finding,) = [f for f in report.findings if f.severity == "finding"]
+    assert finding.evidence["copies"] == 8
+    assert round(finding.evidence["row_gbps"], 2) == 25.81
+
+
+def test_page_locking_is_charged_with_the_idle_time_it_covers(analyzed):
+    finding = analyzed(page_locked_in_the_step()).findings[0]
+    assert finding.evidence["calls"] == 1
+    assert finding.evidence["call_ns"] == 4.5 * MS
+    assert finding.evidence["spans"] == [[10 * MS, 14 * MS]]
+
+
+def test_only_the_pageable_copy_is_accused(analyzed):
+    (finding,) = (f for f in analyzed(pageable_and_pinned()).findings if f.severity == "finding")
+    assert (finding.evidence["copies"], finding.evidence["copy_row_ids"]) == (1, [1])
+    assert finding.evidence["blocked_ns"] == 10.15 * MS
+
+
+def test_what_waits_for_the_kernel_before_could_have_been_hidden(analyzed):
+    report = analyzed(reloaded_between_kernels())
+    step = only(report).per_step
+    assert times(step.h2d) == (8, 0, 8)
+    assert (step.stall_ns, step.hideable_ns, step.best_ns) == (8 * MS, 8 * MS, 30 * MS)
+    assert [stall.cause for stall in report.stalls] == ["issued_too_late"] * 2
+
+
+def test_hidden_by_time_is_not_praised_where_the_copy_starves(analyzed):
+    report = analyzed(slow_under_a_transpose())
+    (finding,) = (f for f in report.findings if f.cause == "starved")
+    assert finding.evidence["copies"] == 1
+    assert round(finding.evidence["gbps"], 2) == 5.16
+    assert round(finding.evidence["lone_gbps"], 2) == 51.62
+    assert finding.evidence["beside"] == ["wrapped_transpose"]
+    assert report.verdict.outcome != "hidden"
+
+
+def test_a_small_copy_that_queued_is_named_the_blocker_and_its_burst_is_the_cause(analyzed):
+    report = analyzed(small_behind_a_burst())
+    assert times(only(report).per_step.h2d) == (8.002, 0, 8.002)
+    (stall,) = report.stalls
+    assert (stall.start_ns, stall.end_ns) == (1 * MS, 9.01 * MS)
+    assert (stall.blocker_row_id, stall.cause) == (9, "queued_behind_copy")
+    queued_ns = report.findings[0].evidence["queue_ns"]
+    assert abs(queued_ns - 7.95 * MS) <= 0.01 * MS  # from the call's start, or from its end
+
+
+def test_waiting_for_copies_in_the_host_is_counted_once(analyzed):
+    report = analyzed(waited_for_by_the_host())
+    step = only(report).per_step
+    assert (step.lost_ns, step.h2d.exposed_ns) == (30 * MS, 30 * MS)
+    (sync,) = (f for f in report.findings if f.cause == "host_sync")
+    assert (sync.severity, sync.lost_ns_per_step) == ("note", 0)
+    parts = ("sync", "waiting_for_copies", "waiting_for_compute", "waiting_for_nothing_seen")
+    assert [sync.evidence[f"{part}_ns"] / MS for part in parts] == [27, 27, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "length"), [("NVIDIA GH200 120GB", 6.316), ("NVIDIA GB200", 3.254)]
+)
+def test_a_lone_copy_within_the_measured_range_is_no_finding(analyzed, gpu, length):
+    trace = TraceBuilder(gpu).copy("d2h", (1, 1 + length), size_bytes=GIB, stream=20)
+    assert faults(analyzed(trace)) == []
+
+
+def test_a_trace_without_transfers_has_no_finding(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "a").kernel((12, 20), "b")
+    report = analyzed(trace.call("cuMemHostAlloc", (0, 0.5)).call("cuMemHostAlloc", (0.5, 0.6)))
+    step = only(report).per_step
+    assert faults(report) == []
+    assert (step.h2d.overlap, step.d2h.overlap, step.stall_ns) == (None, None, 0)
+
+
+def test_a_copy_under_a_graph_traced_as_a_whole_is_no_stall(analyzed):
+    trace = TraceBuilder().graph((0, 100)).kernel((100, 100.1), "a")
+    report = analyzed(trace.copy("h2d", (10, 30), size_bytes=GIB, stream=20))
+    step = only(report).per_step
+    assert (step.h2d.undetermined_ns, step.h2d.overlap, step.stall_ns) == (20 * MS, None, 0)
+    assert faults(report) == []
+
+
+def test_neither_a_memset_nor_a_synchronisation_hides_a_stall(analyzed):
+    trace = TraceBuilder().kernel((0, 10), "a").sync((10, 30), stream=7).memset((12, 14))
+    report = analyzed(trace.copy("d2h", (10, 30), stream=20))
+    assert only(report).per_step.lost == {"step_boundary": 20 * MS}
+
+
+def test_directions_at_once_lose_their_time_once(analyzed):
+    report = analyzed(both_ways_at_once())
+    step = only(report).per_step
+    assert (step.lost_ns, step.stall_ns) == (10 * MS, 10 * MS)
+    assert (step.h2d.exposed_ns, step.d2h.exposed_ns, step.both.exposed_ns) == (10 * MS,) * 2 + (
+        10 * MS,
+    )
+
+
+# --- Steps ---
+
+
+def test_kernels_before_the_first_marker_make_no_step(analyzed):
+    trace = TraceBuilder().kernel((1, 50), "compile")
+    for i in range(3):
+        trace.nvtx("train_step", (100 + 10 * i, 109 + 10 * i))
+    report = analyzed(trace)
+    device = only(report)
+    assert (device.steps, device.per_step, device.median_step) == ((), None, None)
+    (message,) = [w.message for w in report.trace.warnings if w.code == "no_whole_step"]
+    assert "0 whole steps" in message
+    assert report.findings == ()
+
+
+def test_a_first_step_that_compiles_is_left_out_and_named(analyzed):
+    #  train_step  [0  1000)[1000 1010)[1010 1020)[1020 1030)[1030 1040)
+    trace = TraceBuilder()
+    for i in range(5):
+        start, length = (1000 + 10 * (i - 1), 9) if i else (0, 900)
+        trace.nvtx("train_step", (start, start + 10 if i else 1000))
+        trace.kernel((start + 1, start + length), "gemm")
+    report = analyzed(trace)
+    device = only(report)
+    assert [step.index for step in device.steps] == [1, 2, 3, 4]
+    assert (device.per_step.steps, device.per_step.duration_ns) == (4, 8 * MS)
+    assert report.window.skipped_steps == 1
+    assert "Step 0 was left out: warm-up." in [w.message for w in report.trace.warnings]
+
+
+def stepping(faulty: set[int], jitter_us: int = 0) -> TraceBuilder:
+    """Six steps of 100 ms on two GPUs, of which some wait 4 ms for a reload."""
+    #  kernel  [0   40)    [44   84)      a GPU that waits
+    #  h2d         [40   44)
+    trace = TraceBuilder(None)
+    for step in range(6):
+        late = Fraction(jitter_us * (step * 7 % 5), 1000)
+        start = 100 * step + late
+        trace.nvtx("train_step", (100 * step - 1, 100 * step + 99))
+        for device in range(2):
+            on = {"device": device}
+            copied = start + 40 if device in faulty else start + 30
+            trace.kernel((start, start + 40), "a", **on)
+            trace.copy("h2d", (copied, copied + 4), size_bytes=64 * MIB, stream=21, **on)
+            begin = start + 44 if device in faulty else start + 40
+            trace.kernel((begin, begin + 40 + late), "b", **on)
+    return trace
+
+
+@pytest.mark.parametrize("jitter_us", [0, 100], ids=["steady", "jittering"])
+def test_costs_are_per_step_and_of_the_device_that_has_them(analyzed, jitter_us):
+    report = analyzed(stepping({1}, jitter_us))
+    assert faults(report) == [("issued_too_late", "h2d", 4, 0)]
+    good, bad = report.devices
+    assert report.findings[0].device == bad.id
+    assert (good.per_step.steps, bad.per_step.steps) == (6, 6)
+    assert (good.per_step.lost, bad.per_step.lost) == ({}, {"issued_too_late": 4 * MS})
+    assert (good.per_step.h2d.overlap, bad.per_step.h2d.overlap) == (1.0, 0.0)
+    assert report.findings[0].evidence["stalls"] == 6
+    assert all(step.stall_ns == 4 * MS for step in bad.steps)
+
+
+def test_a_step_that_the_window_cuts_is_left_out(tmp_path):
+    path = stepping({1}).write(tmp_path / "trace.sqlite")
+    report = nsysoffload.analyze(path, window="50ms..450ms")
+    assert [step.index for step in report.devices[1].steps] == [1, 2, 3]
+    messages = [w.message for w in report.trace.warnings if w.code == "steps_left_out"]
+    assert messages == ["Steps 0, 4, 5 were left out: not wholly in the window."]
+
+
+def test_a_step_whose_first_row_comes_before_that_of_the_step_before_keeps_time_in_order(analyzed):
+    #  train_step   [0     10)[10     20)[20     30)
+    #  rows, of     1: [12 14), prefetched
+    #               0:          [16    24)   2: [40  50)   by the calls that made them
+    trace = TraceBuilder()
+    for i in range(3):
+        trace.nvtx("train_step", (10 * i, 10 * i + 10))
+    trace.copy("h2d", (12, 14), stream=20, call=(11, 11.1))
+    trace.kernel((16, 24), "a", call=(1, 1.1)).kernel((24, 32), "b", call=(12, 12.1))
+    trace.kernel((40, 50), "c", call=(21, 21.1))
+    steps = only(analyzed(trace, skip_steps=0)).steps
+    starts = [(step.start_ns // MS, step.period_ns) for step in steps]
+    assert starts == [(12, 4 * MS), (16, 24 * MS), (40, None)]

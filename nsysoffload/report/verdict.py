@@ -163,12 +163,31 @@ def _exposed(total: Total, windows_ns: int) -> str:
 
 
 def _first(findings: Sequence[Finding], by_steps: bool) -> str:
-    """Name the finding that costs most; nothing if none costs anything."""
-    worst = next((f for f in findings if f.severity == "finding"), None)
-    if worst is None:
+    """Name the cause that costs most on a device; nothing if none costs anything."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.severity == "finding":
+            groups.setdefault((finding.device, finding.cause), []).append(finding)
+    if not groups:
         return ""
+    worst = max((_together(group) for group in groups.values()), key=_cost_ns)
     unit = "per step" if by_steps else "in the window"
     words = causes.title(worst.cause)
     way = f", {worst.direction.upper()}" if worst.direction else ""
     cost = causes.cost(worst, unit)
     return f" First: {words[0].lower()}{words[1:]}, {cost} ({worst.cause}{way})."
+
+
+def _together(findings: Sequence[Finding]) -> Finding:
+    """One finding for all of a cause: what its operations and directions cost, added."""
+    ways = {finding.direction for finding in findings}
+    return replace(
+        findings[0],
+        direction=ways.pop() if len(ways) == 1 else None,
+        lost_ns_per_step=sum(f.lost_ns_per_step for f in findings),
+        excess_ns_per_step=sum(f.excess_ns_per_step for f in findings),
+    )
+
+
+def _cost_ns(finding: Finding) -> int:
+    return finding.lost_ns_per_step + finding.excess_ns_per_step
