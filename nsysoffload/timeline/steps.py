@@ -229,7 +229,7 @@ def _markers(
 
 
 def _other_names(names: Sequence[str]) -> list[str]:
-    plain = [name for name in names if not name.startswith(("Thunk:", "XlaModule:"))]
+    plain = [name for name in names if name and not name.startswith(("Thunk:", "XlaModule:"))]
     more = [f"and {len(plain) - _NAMES_SHOWN} more"] if len(plain) > _NAMES_SHOWN else []
     return [*(f"'{name[:60]}'" for name in plain[:_NAMES_SHOWN]), *more]
 
@@ -400,9 +400,9 @@ def _left_out(
 
 
 def _warm_up(duration: _Ints, period: _Ints, candidates: list[int]) -> dict[int, str]:
-    """Leading steps that take much longer than the later ones."""
+    """Leading steps that take much longer than the later ones, of which there are two or more."""
     reasons: dict[int, str] = {}
-    for place, number in enumerate(candidates[:-1]):
+    for place, number in enumerate(candidates[:-2]):
         later = candidates[place + 1 :]
         usual = np.median(duration[later])
         periods = period[later][period[later] != UNSET]
