@@ -185,10 +185,10 @@ def _blockers(
     reached = np.searchsorted(ends[by_end], gap_end, side="right") - 1
     near = by_end[np.maximum(reached, 0)]
     ended = np.where(reached >= 0, ends[near], np.iinfo(np.int64).min)
-    inferred = np.where((ended > gap_start) & (gap_end - ended <= PAUSE_NS), near, -1)
-    inferred = np.where(
-        (gaps["next"].to_numpy() < 0) & (inferred < 0), _running_at(gap_end, begins, ends), inferred
-    )
+    closes = gaps["next"].to_numpy() < 0  # at the step's end, which a transfer has to reach
+    pause = np.where(closes, 0, PAUSE_NS)
+    inferred = np.where((ended > gap_start) & (gap_end - ended <= pause), near, -1)
+    inferred = np.where(closes & (inferred < 0), _running_at(gap_end, begins, ends), inferred)
     awaited = _awaited(gaps, ends, waits.transfer, waits.kernel)
     late = (awaited >= 0) & (gap_end - ends[awaited] <= PAUSE_NS)
     blocker = np.where(late | (inferred < 0), awaited, inferred)

@@ -328,7 +328,7 @@ def _chosen(
     closes: _Ints,
 ) -> Steps:
     belonging = _Belonging(of_call, opens, closes, np.arange(len(opens)))
-    frames = (device.kernels, device.transfers)
+    frames = (device.kernels, device.transfers, device.fills)
     if of_call is not None and any((frame["call"].to_numpy() >= 0).any() for frame in frames):
         # Rows without a call belong by time: to what the others say of the steps on the GPU.
         known = [frame[frame["call"].to_numpy() >= 0] for frame in frames]

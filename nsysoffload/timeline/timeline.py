@@ -30,10 +30,11 @@ class DeviceTimeline:
 
     ``kernels`` are table `KERNELS` with ``kind`` (compute, collective, other). ``transfers`` are
     explicit host copies of table `COPIES` with ``direction`` (h2d, d2h) and ``host`` (pinned,
-    pageable, unknown); ``migrations`` are unified-memory ones with ``direction``. ``other`` is the
-    union of device copies, memsets and kernels that are explicit copies, ``graphs`` that of graphs
-    traced as a whole. ``recorded`` is from the first row to the last. ``ordinals`` are the device
-    numbers that processes used for it. ``doubt`` says why the clocks are doubtful.
+    pageable, unknown); ``migrations`` are unified-memory ones with ``direction``. ``fills`` are
+    device copies and memsets; ``other`` is the union of them and of kernels that are explicit
+    copies, ``graphs`` that of graphs traced as a whole. ``recorded`` is from the first row to the
+    last. ``ordinals`` are the device numbers that processes used for it. ``doubt`` says why the
+    clocks are doubtful.
 
     Kernels and copies have ``call`` as well: the position of their API call in `Timeline.index` and
     `Timeline.names`, -1 if they have none.
@@ -43,6 +44,7 @@ class DeviceTimeline:
     kernels: pd.DataFrame
     transfers: pd.DataFrame
     migrations: pd.DataFrame
+    fills: pd.DataFrame
     other: Intervals
     graphs: Intervals
     recorded: tuple[int, int]
@@ -195,16 +197,15 @@ def _device(number: int, rows: dict[str, pd.DataFrame]) -> DeviceTimeline | None
     migrated = copies["migrated"].to_numpy()
     host_copy = copies["direction"].cat.codes.to_numpy() >= 0
     explicit = copies[~migrated]
-    other = union(
-        _spans(kernels[(kernels["kind"] == "other").to_numpy()]),
-        _spans(copies[~migrated & ~host_copy]),
-        _spans(rows["memsets"]),
-    )
+    times = ["start_ns", "end_ns", "call"]
+    fills = pd.concat([copies[~migrated & ~host_copy][times], rows["memsets"][times]])
+    other = union(_spans(kernels[(kernels["kind"] == "other").to_numpy()]), _spans(fills))
     return DeviceTimeline(
         number=number,
         kernels=kernels,
         transfers=copies[~migrated & host_copy],
         migrations=copies[migrated & host_copy],
+        fills=fills.sort_values("start_ns", kind="stable"),
         other=other,
         graphs=union(_spans(rows["graph_spans"])),
         recorded=(

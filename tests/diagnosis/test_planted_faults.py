@@ -1,4 +1,4 @@
-"""Faults that the simulator plants: the planted cause comes first, and costs what it truly costs."""
+"""Faults that the simulator plants: the planted cause comes first, at what it truly costs."""
 
 import pytest
 

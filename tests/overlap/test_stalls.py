@@ -153,16 +153,21 @@ def test_stalls_agree_with_a_search_through_gaps_and_chains(made):
     if not made:
         return
     moving = [(start, end) for kind, start, end, _ in made if kind in ("h2d", "d2h")]
-    expected = []
+    expected, unclear = [], []
     for start, end, kernel in gaps(made):
-        # What runs on past the next kernel's start does not hold it up.
-        inside = [s for s in moving if s[0] < end and start < s[1] and (s[1] <= end or not kernel)]
+        inside = [s for s in moving if s[0] < end and start < s[1]]
+        if kernel and any(ends > end for _, ends in inside):
+            # What runs on under the next kernel did not hold it up, and hides where others began.
+            inside = [s for s in inside if s[1] <= end]
+            unclear.append(end)
         slack = PAUSE_NS if kernel else 0
         owners = [c for c in chains(inside) if end - c[1] <= slack]
         if owners:
             expected.append((max(start, owners[0][0]), end))
     trace = trace_of(made)
-    assert stalls_of(trace) == expected
+    found = stalls_of(trace)
+    assert [end for _, end in found] == [end for _, end in expected]
+    assert [s for s in found if s[1] not in unclear] == [s for s in expected if s[1] not in unclear]
     known = examined(trace).measurements
     lost = {t for s, e in known.stalls.lost for t in range(s, e, 5 * US)}
     compute = {t for kind, s, e, _ in made if kind == "gemm" for t in range(s, e, 5 * US)}
