@@ -194,8 +194,8 @@ def _packed(group: _Ints, time: _Ints) -> _Ints:
     """Group and time as one number that sorts by group, then time."""
     if not len(time):
         return time
-    origin = int(time.min())
-    packed: _Ints = group * (int(time.max()) - origin + 1) + (time - origin)
+    (since,), span = _since_first(int(group.max()) + 1, time)
+    packed: _Ints = group * span + since
     return packed
 
 
@@ -205,8 +205,18 @@ def _packed_search(
     """Search times within groups: both are packed into one key; `group`, `time` are sorted."""
     if not len(time) or not len(at):
         return np.zeros(len(at), dtype=np.int64)
-    origin = min(int(time.min()), int(at.min()))
-    span = max(int(time.max()), int(at.max())) - origin + 2
-    keys = group.astype(np.int64) * span + (time - origin)
-    sought = of_group.astype(np.int64) * span + (at - origin)
-    return np.searchsorted(keys, sought, side).astype(np.int64)
+    groups = max(int(group.max()), int(of_group.max())) + 1
+    (since, sought), span = _since_first(groups, time, at)
+    keys = group.astype(np.int64) * span + since
+    return np.searchsorted(keys, of_group.astype(np.int64) * span + sought, side).astype(np.int64)
+
+
+def _since_first(groups: int, *times: _Ints) -> tuple[list[_Ints], int]:
+    """Return times from 0 up, and a span above all; as ranks where spans of groups do not fit."""
+    joined = np.concatenate(times)
+    origin = int(joined.min())
+    span = int(joined.max()) - origin + 2
+    if span <= (1 << 62) // groups:
+        return [time - origin for time in times], span
+    distinct = np.unique(joined)
+    return [np.searchsorted(distinct, time).astype(np.int64) for time in times], len(distinct) + 1

@@ -8,6 +8,7 @@ from nsysoffload.timeline.intervals import (
     covered_ns,
     difference,
     grouped_length_ns,
+    grouped_union,
     intersection,
     length_ns,
     union,
@@ -131,3 +132,27 @@ def test_lengths_by_group_hold_when_groups_times_time_exceed_64_bits():
     group = np.array([0, 1, 1, 999], dtype=np.int64)
     lengths = grouped_length_ns(start, end, group, 1000)
     assert (lengths[0], lengths[1], lengths[999], lengths.sum()) == (10, 30, 5, 45)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-20, 60), st.integers(0, 25)), max_size=15)
+)
+def test_unions_by_group_agree_with_counting_nanoseconds_of_each_group(rows):
+    group = np.array([row[0] for row in rows], dtype=np.int64)
+    start = np.array([row[1] for row in rows], dtype=np.int64)
+    end = start + np.array([row[2] for row in rows], dtype=np.int64)
+    expected = [
+        (number, *span)
+        for number in range(5)
+        for span in as_union(nanoseconds((s, s + n) for g, s, n in rows if g == number))
+    ]
+    found, of_group = grouped_union(start, end, group)
+    assert [(int(g), *pair) for g, pair in zip(of_group, found.tolist(), strict=True)] == expected
+
+
+def test_unions_by_group_hold_when_groups_times_time_exceed_64_bits():
+    start = np.array([BIG - 5, 0, 5, 0, 12], dtype=np.int64)
+    end = np.array([BIG, 10, 20, 10, 13], dtype=np.int64)
+    found, group = grouped_union(start, end, np.array([9, 1, 1, 2, 2], dtype=np.int64))
+    assert found.tolist() == [[0, 20], [0, 10], [12, 13], [BIG - 5, BIG]]
+    assert group.tolist() == [1, 2, 2, 9]
