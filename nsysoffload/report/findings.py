@@ -282,7 +282,7 @@ _WHAT = {
     ),
     "staging_gaps": lambda e, way: (
         f"{_many(e['copies'], f'equal {way} copy')} at {bandwidth(e['row_gbps'])} with idle pauses"
-        " between them: staged in chunks on the host, the link is not slow"
+        " between them: staged in chunks on the host, and the pauses cost the time, not the link"
     ),
     "transfer_bound": _stall("with next to no compute left to hide them behind"),
     "step_boundary": _stall("before the first or after the last kernel"),
