@@ -21,6 +21,7 @@ from nsysoffload.overlap.waits import Waits
 from nsysoffload.timeline.intervals import (
     Intervals,
     difference,
+    grouped_union,
     intervals,
     union,
 )
@@ -44,9 +45,8 @@ class Stalls:
         (positions of the kernels that end and begin there, -1 at the ends of the step).
     stalls : DataFrame
         One row per gap that transfers own: ``start_ns``, ``end_ns``, ``step``, ``previous``,
-        ``next``, ``blocker`` (position of the transfer that ended last), ``proven``, ``chain_ns``
-        (start of the chain of transfers, which may lie before the gap), ``at_start`` and ``at_end``
-        (before the first or after the last compute kernel of the step).
+        ``next``, ``blocker`` (position of the transfer that ended last), ``proven``,
+        ``at_start`` and ``at_end`` (before the first or after the last compute kernel of the step).
     lost : int64 array, shape (n, 2)
         Union of the time of steps outside compute.
     """
@@ -149,13 +149,12 @@ def _stalls(
     blocker, proven = _blockers(gaps, begins, ends, waits)
     owned = np.flatnonzero(blocker >= 0)
     gaps, blocker, proven = gaps.take(owned), blocker[owned], proven[owned]
-    start, chain = _beginnings(gaps["start_ns"].to_numpy(), blocker, begins, ends)
+    start = _beginnings(gaps, blocker, begins, ends)
     end, step = gaps["end_ns"].to_numpy(), gaps["step"].to_numpy()
     stalls = gaps.assign(
         start_ns=start,
         blocker=blocker,
         proven=proven,
-        chain_ns=chain,
         at_start=end <= first[step],
         at_end=start >= last[step],
     )
@@ -230,16 +229,23 @@ def _awaited(gaps: pd.DataFrame, ends: _Ints, transfer: _Ints, kernel: _Ints) ->
     return found
 
 
-def _beginnings(
-    gap_start: _Ints, blocker: _Ints, begins: _Ints, ends: _Ints
-) -> tuple[_Ints, _Ints]:
-    """Where the stall of each gap begins, and the chain of transfers up to its blocker."""
+def _beginnings(gaps: pd.DataFrame, blocker: _Ints, begins: _Ints, ends: _Ints) -> _Ints:
+    """Where the stall of each gap begins: with the chain of transfers up to its blocker.
+
+    A transfer counts in the gap that it ends in; one that runs on under the next kernel did not
+    hold it up. Only at a step's end may the blocker run on, and then it alone is the chain.
+    """
+    start: _Ints = gaps["start_ns"].to_numpy()
     if not len(blocker):
-        return gap_start, gap_start
-    moving = ends > begins
-    busy = union(intervals(begins[moving], ends[moving]))
-    pause = np.r_[True, busy[1:, 0] - busy[:-1, 1] > PAUSE_NS]
-    chain_start = busy[np.maximum.accumulate(np.where(pause, np.arange(len(busy)), 0)), 0]
-    chain = chain_start[np.searchsorted(busy[:, 0], begins[blocker], side="right") - 1]
-    first = busy[np.searchsorted(busy[:, 1], gap_start, side="right"), 0]
-    return np.maximum(gap_start, np.maximum(chain, first)), chain
+        return start
+    gap = np.searchsorted(gaps["end_ns"].to_numpy(), ends, side="left")
+    ending = np.flatnonzero(ends > np.append(start, np.iinfo(np.int64).max)[gap])
+    pieces, of_gap = grouped_union(begins[ending], ends[ending], gap[ending])
+    first = np.r_[True, of_gap[1:] != of_gap[:-1]][: len(pieces)]
+    first[1:] |= pieces[1:, 0] - pieces[:-1, 1] > PAUSE_NS
+    chain = np.maximum.accumulate(np.where(first, np.arange(len(pieces)), 0))
+    # Each piece ends in its own gap, and gaps are in order of time, so pieces are too.
+    place = np.minimum(np.searchsorted(pieces[:, 1], ends[blocker]), max(len(pieces) - 1, 0))
+    runs_on = ends[blocker] > gaps["end_ns"].to_numpy()
+    began = pieces[chain[place], 0] if len(pieces) else begins[blocker]
+    return np.maximum(start, np.where(runs_on, begins[blocker], began))

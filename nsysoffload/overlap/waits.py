@@ -9,7 +9,8 @@ before the kernel, prove that the kernel could not start before the copy had end
 Records and waits have no time on the GPU; their order is that of the API calls that made them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -45,15 +46,17 @@ class Waits:
     follower: _Ints
 
 
-def proven_waits(timeline: Timeline, kernels: pd.DataFrame, transfers: pd.DataFrame) -> Waits:
+def proven_waits(
+    timeline: Timeline, kernels: pd.DataFrame, transfers: pd.DataFrame, fills: pd.DataFrame
+) -> Waits:
     """Pair the kernels and transfers of one device that events order.
 
     Parameters
     ----------
     timeline : Timeline
         The trace, with its syncs and events read.
-    kernels, transfers : DataFrame
-        Rows of the device, with ``call``.
+    kernels, transfers, fills : DataFrame
+        Rows of the device, with ``call``; the last are copies within it and memsets.
 
     Notes
     -----
@@ -71,18 +74,18 @@ def proven_waits(timeline: Timeline, kernels: pd.DataFrame, transfers: pd.DataFr
     known = (record >= 0) & (waited_at >= 0)
     syncs, waited_at, record = syncs[known], waited_at[known], record[known]
     events, recorded_at = events.take(record), recorded_at[record]
-    order = _Order.of(kernels, transfers, called, syncs, events)
+    order = _Order.of([kernels, transfers, fills], called, syncs, events)
+    rows, every = len(kernels), len(kernels) + len(transfers)
     before = order.last_before(recorded_at)
-    after = order.first_after(waited_at)
-    rows = len(kernels)
-    holds = (before >= rows) & (after >= 0) & (after < rows)
-    held_up = (before >= 0) & (before < rows) & (after >= rows)
-    leader, follower = order.neighbours(rows)
+    after, kernel = order.first_after(waited_at), order.only(rows).first_after(waited_at)
+    holds = (before >= rows) & (before < every) & (kernel >= 0)
+    held_up = (before >= 0) & (before < rows) & (after >= rows) & (after < every)
+    leader, follower = order.neighbours(rows, every)
     issued = called.end_ns[kernels["call"].to_numpy()[follower]]
     in_time = issued <= transfers["end_ns"].to_numpy()[leader]
     return Waits(
         before[holds] - rows,
-        after[holds],
+        kernel[holds],
         after[held_up] - rows,
         before[held_up],
         leader[in_time],
@@ -133,7 +136,7 @@ def _record_of(
 
 @dataclass(frozen=True)
 class _Order:
-    """Rows of kernels, then transfers, in the order in which their streams got them.
+    """Rows of several tables, one after the other, in the order in which their streams got them.
 
     ``waits`` and ``records`` are the streams of the waits and records that are looked up.
     """
@@ -147,16 +150,15 @@ class _Order:
     @classmethod
     def of(
         cls,
-        kernels: pd.DataFrame,
-        transfers: pd.DataFrame,
+        frames: Sequence[pd.DataFrame],
         called: _Called,
         syncs: pd.DataFrame,
         events: pd.DataFrame,
     ) -> "_Order":
-        of_kernel, of_transfer, waits, records = stream_codes([kernels, transfers, syncs, events])
-        rows = np.concatenate([of_kernel, of_transfer])
+        *of_rows, waits, records = stream_codes([*frames, syncs, events])
+        rows = np.concatenate(of_rows)
         call, start = (
-            np.concatenate([kernels[name].to_numpy(), transfers[name].to_numpy()])
+            np.concatenate([frame[name].to_numpy() for frame in frames])
             for name in ("call", "start_ns")
         )
         at = called.start_ns[call]
@@ -165,6 +167,11 @@ class _Order:
         by_start = by_start[call[by_start] >= 0]
         order = by_start[np.argsort(_packed(rows[by_start], at[by_start]), kind="stable")]
         return cls(rows[order], at[order], order, waits, records)
+
+    def only(self, rows: int) -> "_Order":
+        """Keep the first rows alone: those of the first table."""
+        mine = self.row < rows
+        return replace(self, stream=self.stream[mine], called=self.called[mine], row=self.row[mine])
 
     def last_before(self, recorded_at: _Ints) -> _Ints:
         """Row that was the last of its stream when each record was made, -1 for none."""
@@ -176,10 +183,11 @@ class _Order:
         place = _packed_search(self.stream, self.called, self.waits, waited_at, "right")
         return self._row(place, self.waits)
 
-    def neighbours(self, kernels: int) -> tuple[_Ints, _Ints]:
+    def neighbours(self, kernels: int, every: int) -> tuple[_Ints, _Ints]:
         """Transfers, and the kernels that follow each right behind on its stream."""
         same = self.stream[1:] == self.stream[:-1]
-        pair = np.flatnonzero(same & (self.row[:-1] >= kernels) & (self.row[1:] < kernels))
+        leads = (self.row[:-1] >= kernels) & (self.row[:-1] < every)
+        pair = np.flatnonzero(same & leads & (self.row[1:] < kernels))
         return self.row[pair].astype(np.int64) - kernels, self.row[pair + 1].astype(np.int64)
 
     def _row(self, place: _Ints, stream: _Ints) -> _Ints:

@@ -197,8 +197,8 @@ def _device(number: int, rows: dict[str, pd.DataFrame]) -> DeviceTimeline | None
     migrated = copies["migrated"].to_numpy()
     host_copy = copies["direction"].cat.codes.to_numpy() >= 0
     explicit = copies[~migrated]
-    times = ["start_ns", "end_ns", "call"]
-    fills = pd.concat([copies[~migrated & ~host_copy][times], rows["memsets"][times]])
+    columns = ["process", "context", "stream", "start_ns", "end_ns", "call"]
+    fills = pd.concat([copies[~migrated & ~host_copy][columns], rows["memsets"][columns]])
     other = union(_spans(kernels[(kernels["kind"] == "other").to_numpy()]), _spans(fills))
     return DeviceTimeline(
         number=number,
