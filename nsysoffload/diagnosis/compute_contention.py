@@ -6,8 +6,6 @@ Owns no time outside compute; its cost is excess time.
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from nsysoffload.diagnosis.measurements import Claim, Measurements
 from nsysoffload.timeline.intervals import empty
 
@@ -16,14 +14,13 @@ __all__ = ["claim"]
 
 def claim(m: Measurements) -> Iterator[Claim]:
     """Yield one claim for all kernels that transfers slow down."""
-    if m.stretched.empty:
+    table = m.stretched.table
+    if table.empty:
         return
-    worst = m.stretched.iloc[0]
-    longest = np.asarray(worst["rows"])
-    longest = longest[np.argsort(-(m.kernel_spans[longest, 1] - m.kernel_spans[longest, 0]))]
+    worst = table.iloc[0]
     evidence = {
-        "kernels": len(m.stretched),
-        "launches": int(m.stretched["covered_count"].sum()),
+        "kernels": len(table),
+        "launches": int(table["covered_count"].sum()),
         "worst_kernel": str(worst["name"]),
         "worst_lone_ns": int(worst["lone_ns"]),
         "worst_covered_ns": int(worst["covered_ns"]),
@@ -32,6 +29,6 @@ def claim(m: Measurements) -> Iterator[Claim]:
         "compute_contention",
         empty(),
         evidence=evidence,
-        excess_ns=int(m.stretched["excess_ns"].sum()),
-        places=m.kernel_spans[longest[:10]],
+        excess_ns=int(table["excess_ns"].sum()),
+        places=m.kernel_spans[m.stretched.worst[:10]],
     )

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nsysoffload.diagnosis.diagnose import Diagnosis, diagnose
-from nsysoffload.diagnosis.measurements import Calls, Measurements, pairs
+from nsysoffload.diagnosis.measurements import Calls, Measurements
 from nsysoffload.hardware import HostLink
 from nsysoffload.overlap.contention import slow_transfers, stretched_kernels
 from nsysoffload.overlap.link import SIZE_CLASSES, lone
@@ -15,7 +15,7 @@ from nsysoffload.overlap.per_step import StepValues, step_values
 from nsysoffload.overlap.stalls import find_stalls
 from nsysoffload.overlap.transfers import DeviceOverlap
 from nsysoffload.overlap.waits import proven_waits
-from nsysoffload.timeline.intervals import intervals, union
+from nsysoffload.timeline.intervals import intervals, spans_of, union
 from nsysoffload.timeline.phase import PHASES
 from nsysoffload.timeline.steps import Steps
 from nsysoffload.timeline.streams import stream_codes
@@ -90,7 +90,7 @@ def examine(
     values = step_values(overlap, spans, kernel_step, transfer_step, phase, stalls)
     kernel_stream, transfer_stream = stream_codes([kernels, transfers])
     ops, transfer_op = _ops(names.thunks, transfers, transfer_thunk)
-    moving = union(pairs(transfers))
+    moving = union(spans_of(transfers))
     working = union(overlap.compute, overlap.collective)
     beside = union(working, overlap.other, overlap.graphs)
     timed = (transfers["end_ns"] > transfers["start_ns"]).to_numpy()
@@ -119,7 +119,7 @@ def examine(
         waits=waits,
         stretched=stretched_kernels(kernels, kernel_step >= 0, moving),
         slow=slow_transfers(transfers, transfer_step >= 0, working, beside),
-        lone=lone(pairs(transfers), pairs(transfers[timed]), beside),
+        lone=lone(spans_of(transfers), spans_of(transfers[timed]), beside),
         link=link,
         thunks=names.thunks,
         kernel_thunk=kernel_thunk,

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nsysoffload.diagnosis.measurements import Claim, Measurements, pairs
+from nsysoffload.diagnosis.measurements import Claim, Measurements
+from nsysoffload.timeline.intervals import spans_of
 
 __all__ = ["claim"]
 
@@ -27,7 +28,7 @@ def claim(m: Measurements) -> Iterator[Claim]:
     before, after = (launched[gaps[name].to_numpy()] for name in ("previous", "next"))
     known = (before >= 0) & (after >= 0)
     between = np.searchsorted(queued, after) - np.searchsorted(queued, before)
-    spans = m.idle_in(pairs(gaps[known & (between > 0)]))
+    spans = m.idle_in(spans_of(gaps[known & (between > 0)]))
     if len(spans):
         evidence = {"calls": int(between[known].clip(0).sum()), "gaps": len(spans)}
         yield Claim("host_callback", spans, evidence=evidence)

@@ -8,8 +8,15 @@ for, and the call is a remark.
 import re
 from collections.abc import Iterator
 
-from nsysoffload.diagnosis.measurements import Claim, Measurements, pairs
-from nsysoffload.timeline.intervals import difference, intersection, length_ns, union
+from nsysoffload.diagnosis.measurements import Claim, Measurements
+from nsysoffload.timeline.intervals import (
+    covered_ns,
+    difference,
+    intersection,
+    length_ns,
+    spans_of,
+    union,
+)
 
 __all__ = ["claim"]
 
@@ -19,7 +26,7 @@ _SYNC = re.compile(r"cu(?:da)?(?:Stream|Event|Ctx|Device|Thread)Synchronize(?:_p
 def claim(m: Measurements) -> Iterator[Claim]:
     """Yield the gaps under synchronising calls, and what all such calls waited for."""
     calls = m.called(_SYNC)
-    waiting = intersection(union(pairs(calls)), union(m.steps))
+    waiting = intersection(union(spans_of(calls)), union(m.steps))
     if not len(waiting):
         return
     spans = intersection(m.idle_in(m.late_gaps), waiting)
@@ -27,7 +34,7 @@ def claim(m: Measurements) -> Iterator[Claim]:
     under_copies = intersection(waiting, m.moving)
     rest = difference(waiting, m.moving)
     evidence = {
-        "calls": int((m.covered(pairs(calls), union(m.steps)) > 0).sum()),
+        "calls": int((covered_ns(spans_of(calls), union(m.steps)) > 0).sum()),
         "sync_ns": length_ns(waiting),
         "waiting_for_copies_ns": length_ns(under_copies),
         "waiting_for_compute_ns": length_ns(intersection(rest, working)),

@@ -10,21 +10,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nsysoffload.hardware import HostLink
-from nsysoffload.overlap.contention import SlowTransfers
+from nsysoffload.overlap.contention import SlowTransfers, StretchedKernels
 from nsysoffload.overlap.stalls import PAUSE_NS, Stalls
 from nsysoffload.overlap.waits import Waits
 from nsysoffload.timeline.coverage import names_matching
 from nsysoffload.timeline.intervals import (
     Intervals,
-    covered_ns,
     difference,
     intersection,
-    intervals,
+    spans_of,
     union,
 )
 from nsysoffload.timeline.timeline import DIRECTIONS
 
-__all__ = ["Calls", "Claim", "Measurements", "pairs"]
+__all__ = ["Calls", "Claim", "Measurements"]
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
@@ -134,7 +133,7 @@ class Measurements:
     graphs: Intervals
     stalls: Stalls
     waits: Waits
-    stretched: pd.DataFrame
+    stretched: StretchedKernels
     slow: SlowTransfers
     lone: _Bools
     link: HostLink | None
@@ -146,7 +145,7 @@ class Measurements:
     @cached_property
     def spans(self) -> Intervals:
         """Start and end of each transfer."""
-        return pairs(self.transfers)
+        return spans_of(self.transfers)
 
     @cached_property
     def length_ns(self) -> _Ints:
@@ -192,7 +191,7 @@ class Measurements:
     @cached_property
     def kernel_spans(self) -> Intervals:
         """Start and end of each kernel."""
-        return pairs(self.kernels)
+        return spans_of(self.kernels)
 
     @cached_property
     def kernel_ends(self) -> _Ints:
@@ -248,7 +247,7 @@ class Measurements:
     @cached_property
     def stall_spans(self) -> Intervals:
         """Start and end of each stall."""
-        return pairs(self.stall)
+        return spans_of(self.stall)
 
     @cached_property
     def stall_ns(self) -> _Ints:
@@ -318,11 +317,12 @@ class Measurements:
         gaps = self.stalls.gaps
         launched = np.append(self.kernel_calls.end_ns, -1)[gaps["next"].to_numpy()]
         late = launched > gaps["start_ns"].to_numpy()
-        return pairs(gaps[late])
+        return spans_of(gaps[late])
 
     def called(self, pattern: Any) -> pd.DataFrame:
-        """Return the API calls whose names match."""
-        return self.calls[names_matching(self.calls["name"], pattern)]
+        """Return the API calls whose names match, without those that end before they start."""
+        calls = self.calls[names_matching(self.calls["name"], pattern)]
+        return calls[(calls["end_ns"] >= calls["start_ns"]).to_numpy()]
 
     def idle_in(self, spans: Intervals) -> Intervals:
         """Return the part of a union in which no transfer and nothing else ran."""
@@ -355,12 +355,3 @@ class Measurements:
             last = np.r_[first[1:], len(rows)]
             for run in np.flatnonzero(last - first >= 4):
                 yield rows[first[run] : last[run]]
-
-    def covered(self, spans: Intervals, by: Intervals) -> _Ints:
-        """How much of each interval a union covers."""
-        return covered_ns(spans, by)
-
-
-def pairs(rows: pd.DataFrame) -> Intervals:
-    """Start and end of rows, as intervals."""
-    return intervals(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())

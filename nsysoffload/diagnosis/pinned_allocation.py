@@ -6,8 +6,8 @@ Evidence: the calls. Owns: time outside compute under them.
 import re
 from collections.abc import Iterator
 
-from nsysoffload.diagnosis.measurements import Claim, Measurements, pairs
-from nsysoffload.timeline.intervals import union
+from nsysoffload.diagnosis.measurements import Claim, Measurements
+from nsysoffload.timeline.intervals import covered_ns, spans_of, union
 
 __all__ = ["claim"]
 
@@ -20,9 +20,9 @@ _PAGE_LOCKING = re.compile(
 def claim(m: Measurements) -> Iterator[Claim]:
     """Yield the time outside compute under page-locking calls."""
     calls = m.called(_PAGE_LOCKING)
-    spans = m.lost_in(union(pairs(calls[(calls["end_ns"] > calls["start_ns"]).to_numpy()])))
+    spans = m.lost_in(union(spans_of(calls)))
     if len(spans):
-        inside = m.covered(pairs(calls), m.stalls.lost) > 0
+        inside = covered_ns(spans_of(calls), m.stalls.lost) > 0
         calls = calls[inside]
         evidence = {
             "calls": len(calls),

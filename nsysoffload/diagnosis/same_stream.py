@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nsysoffload.diagnosis.measurements import Claim, Measurements
-from nsysoffload.timeline.intervals import union
+from nsysoffload.timeline.intervals import covered_ns, union
 
 __all__ = ["MOSTLY", "claim"]
 
@@ -23,8 +23,8 @@ def claim(m: Measurements) -> Iterator[Claim]:
     if not same.any():
         return
     inline = np.isin(m.transfer_stream, m.compute_streams)
-    own = m.covered(m.stall_spans, union(m.spans[inline]))
-    every = m.covered(m.stall_spans, m.moving)
+    own = covered_ns(m.stall_spans, union(m.spans[inline]))
+    every = covered_ns(m.stall_spans, m.moving)
     yield from m.of_stalls(
         "same_stream",
         same & (own >= MOSTLY * every),

@@ -11,10 +11,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nsysoffload.overlap.link import SIZE_CLASSES, lone
-from nsysoffload.timeline.intervals import Intervals, covered_ns, intervals, union
+from nsysoffload.timeline.intervals import Intervals, covered_ns, intervals, spans_of, union
 from nsysoffload.timeline.timeline import DIRECTIONS
 
-__all__ = ["COVERED", "LONE", "MIN_TWINS", "SLOW", "slow_transfers", "stretched_kernels"]
+__all__ = [
+    "COVERED",
+    "LONE",
+    "MIN_TWINS",
+    "SLOW",
+    "SlowTransfers",
+    "StretchedKernels",
+    "slow_transfers",
+    "stretched_kernels",
+]
 
 COVERED = 0.9  # of a kernel's time under transfers
 LONE = 0.1
@@ -22,13 +31,31 @@ MIN_TWINS = 3
 STRETCHED = 1.02  # times the lone median; below it is noise
 SLOW = 0.8  # of the lone twins' bandwidth; above it is noise
 MOSTLY = 0.5  # of a copy's time
+_TWIN = ["name", "shape"]
 
 _Ints = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class StretchedKernels:
+    """Kernels of one name and launch shape that are slower under transfers than without.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per kernel, the most costly first: ``name``, ``lone_ns`` and ``covered_ns``
+        (medians), ``lone_count``, ``covered_count``, ``excess_ns`` (added over the covered ones).
+    worst : int64 array, shape (n,)
+        Positions of the covered rows of the first kernel, the longest first.
+    """
+
+    table: pd.DataFrame
+    worst: _Ints
+
+
 def stretched_kernels(
     kernels: pd.DataFrame, chosen: NDArray[np.bool_], moving: Intervals
-) -> pd.DataFrame:
+) -> StretchedKernels:
     """Compare kernels of one name and launch shape under transfers with those without.
 
     Parameters
@@ -39,57 +66,52 @@ def stretched_kernels(
         Rows that count: those of the chosen steps.
     moving : int64 array, shape (n, 2)
         Union of the transfers.
-
-    Returns
-    -------
-    DataFrame
-        One row per kernel that is slower under transfers: ``name``, ``lone_ns`` and ``covered_ns``
-        (medians), ``lone_count``, ``covered_count``, ``excess_ns`` (added over the covered ones)
-        and ``rows`` (positions of the covered ones).
     """
-    rows = np.flatnonzero(chosen & (kernels["kind"].cat.codes == 0).to_numpy())
-    start, end = (kernels[name].to_numpy()[rows] for name in ("start_ns", "end_ns"))
-    length = end - start
-    rows, start, end = rows[length > 0], start[length > 0], end[length > 0]
-    length = end - start
-    under = covered_ns(intervals(start, end), moving) / length
-    columns = ["name", "lone_ns", "covered_ns", "lone_count", "covered_count", "excess_ns", "rows"]
-    name = kernels["name"].cat.codes.to_numpy()[rows]
-    beside = np.isin(name, np.unique(name[under >= COVERED]))
-    if not beside.any():
-        return pd.DataFrame({column: [] for column in columns})
-    rows, length, under = rows[beside], length[beside], under[beside]
-    twin = pd.DataFrame(
-        {
-            "name": name[beside],
-            "shape": kernels["shape"].to_numpy()[rows],
-            "length": length,
-            "row": rows,
-        }
-    )
-    keys = ["name", "shape"]
-    alone = twin[under <= LONE].groupby(keys)["length"].agg(["median", "size"])
-    covered = twin[under >= COVERED]
-    stretched = covered.groupby(keys)["length"].agg(["median", "size", "sum"])
-    both = alone.add_suffix("_lone").join(stretched.add_suffix("_covered"), how="inner")
-    both = both[(both["size_lone"] >= MIN_TWINS) & (both["size_covered"] >= MIN_TWINS)]
-    both = both[both["median_covered"] > STRETCHED * both["median_lone"]]
-    names = kernels["name"].cat.categories
-    found = [
-        (
-            str(names[name]),
-            int(row["median_lone"]),
-            int(row["median_covered"]),
-            int(row["size_lone"]),
-            int(row["size_covered"]),
-            int(row["sum_covered"]) - int(row["median_lone"]) * int(row["size_covered"]),
-            covered["row"].to_numpy()[
-                ((covered["name"] == name) & (covered["shape"] == shape)).to_numpy()
-            ],
+    twin = _twins(kernels, chosen, moving)
+    alone, covered = twin[twin["under"] <= LONE], twin[twin["under"] >= COVERED]
+    both = (
+        alone.groupby(_TWIN)["length"]
+        .agg(lone_ns="median", lone_count="size")
+        .join(
+            covered.groupby(_TWIN)["length"].agg(
+                covered_ns="median", covered_count="size", total="sum"
+            ),
+            how="inner",
         )
-        for (name, shape), row in both.iterrows()
-    ]
-    return pd.DataFrame(found, columns=columns).sort_values("excess_ns", ascending=False)
+        .reset_index()
+    )
+    both = both[(both["lone_count"] >= MIN_TWINS) & (both["covered_count"] >= MIN_TWINS)]
+    both = both[both["covered_ns"] > STRETCHED * both["lone_ns"]]
+    both = both.assign(
+        lone_ns=both["lone_ns"].astype(np.int64), covered_ns=both["covered_ns"].astype(np.int64)
+    )
+    both = both.assign(excess_ns=both["total"] - both["lone_ns"] * both["covered_count"])
+    both = both.sort_values("excess_ns", ascending=False, kind="stable")
+    worst = covered[:0]
+    if len(both):
+        first = both.iloc[0]
+        worst = covered[(covered["name"] == first["name"]) & (covered["shape"] == first["shape"])]
+        worst = worst.sort_values("length", ascending=False, kind="stable")
+    names = kernels["name"].cat.categories
+    return StretchedKernels(
+        both.assign(name=[str(names[code]) for code in both["name"]]),
+        worst["row"].to_numpy(dtype=np.int64),
+    )
+
+
+def _twins(kernels: pd.DataFrame, chosen: NDArray[np.bool_], moving: Intervals) -> pd.DataFrame:
+    """Return the compute kernels that count, of names that transfers cover at all."""
+    spans = spans_of(kernels)
+    length = spans[:, 1] - spans[:, 0]
+    compute = (kernels["kind"].cat.codes == 0).to_numpy()
+    row = np.flatnonzero(chosen & compute & (length > 0))
+    under = covered_ns(spans[row], moving) / length[row]
+    name = kernels["name"].cat.codes.to_numpy()[row]
+    beside = np.isin(name, np.unique(name[under >= COVERED]))
+    row, under, name = row[beside], under[beside], name[beside]
+    shape = kernels["shape"].to_numpy()[row]
+    columns = {"name": name, "shape": shape, "length": length[row], "under": under, "row": row}
+    return pd.DataFrame(columns)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Transfers and kernels count to the step that issued them; what hides a transfer 
 Time outside compute is that of the step's own window, from its first row to its last.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from nsysoffload.timeline.intervals import (
     covered_ns,
     difference,
     grouped_union,
-    intervals,
+    spans_of,
     union,
 )
 from nsysoffload.timeline.phase import PHASES
@@ -95,68 +95,72 @@ def step_values(
         Its stalls.
     """
     steps = len(spans)
-    kernels, transfers = overlap.kernels, overlap.transfers
-    compute, collective = overlap.compute, overlap.collective
-    graphs = overlap.graphs
-    way = transfers["direction"].cat.codes.to_numpy()
-    moving = {name: union(_pairs(transfers)[way == code]) for code, name in enumerate(DIRECTIONS)}
-    stall = stalls.stalls
-    stall_ns = (stall["end_ns"] - stall["start_ns"]).to_numpy()
-    stall_step = stall["step"].to_numpy()
-    stall_way = way[stall["blocker"].to_numpy()]
-    kind = kernels["kind"].cat.codes.to_numpy()
+    compute, collective, graphs = overlap.compute, overlap.collective, overlap.graphs
+    transfers = _Transfers(overlap, transfer_step, stalls.stalls, steps)
+    moving = {name: union(rows) for name, rows in transfers.spans.items()}
+    stall_ns, stall_step = transfers.stall_ns, transfers.stall_step
     duration = spans[:, 1] - spans[:, 0]
     compute_busy = covered_ns(spans, compute)
     everything = union(compute, collective, overlap.other, graphs, *moving.values())
-
-    def measured(mine: NDArray[np.bool_], held: NDArray[np.bool_], free: _Ints) -> StepTransfers:
-        rows = transfers[mine & (transfer_step >= 0)]
-        step = transfer_step[mine & (transfer_step >= 0)]
-        own, of_step = grouped_union(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), step)
-
-        def added(values: _Ints, groups: NDArray[np.integer] = of_step) -> _Ints:
-            return _added(values, groups, steps)
-
-        length = own[:, 1] - own[:, 0]
-        hidden = covered_ns(own, compute)
-        exposed_collective = covered_ns(own, difference(collective, compute))
-        unknown = covered_ns(own, difference(graphs, compute))
-        size = rows["size_bytes"].to_numpy()
-        stalled = _added(stall_ns[held], stall_step[held], steps)
-        return StepTransfers(
-            copies=np.bincount(step, minlength=steps).astype(np.int64),
-            bytes=added(size, step) if (size != UNSET).all() else np.full(steps, UNSET),
-            sum_ns=added((rows["end_ns"] - rows["start_ns"]).to_numpy(), step),
-            busy_ns=added(length),
-            hidden_ns=added(hidden),
-            exposed_ns=added(length - hidden),
-            hidden_by_collectives_ns=added(exposed_collective),
-            undetermined_ns=added(unknown),
-            stall_ns=stalled,
-            hideable_ns=np.minimum(stalled, free),
-        )
-
-    directions = {
-        name: measured(
-            way == code, stall_way == code, covered_ns(spans, difference(compute, moving[name]))
-        )
-        for code, name in enumerate(DIRECTIONS)
-    }
-    all_rows, all_stalls = np.ones(len(way), dtype=bool), np.ones(len(stall), dtype=bool)
+    kernels = (kernel_step >= 0) & (overlap.kernels["kind"].cat.codes < 2).to_numpy()
     return StepValues(
-        kernels=np.bincount(kernel_step[(kernel_step >= 0) & (kind < 2)], minlength=steps).astype(
-            np.int64
-        ),
+        kernels=np.bincount(kernel_step[kernels], minlength=steps).astype(np.int64),
         compute_busy_ns=compute_busy,
         collective_busy_ns=covered_ns(spans, collective),
         idle_ns=duration - covered_ns(spans, everything),
         lost_ns=duration - compute_busy,
         stall_ns=_added(stall_ns, stall_step, steps),
-        stall_proven_ns=_added(np.where(stall["proven"], stall_ns, 0), stall_step, steps),
-        phases=None if phase is None else _phases(kernels, kernel_step, phase, steps),
-        directions=directions,
-        both=measured(all_rows, all_stalls, duration),
+        stall_proven_ns=_added(np.where(stalls.stalls["proven"], stall_ns, 0), stall_step, steps),
+        phases=None if phase is None else _phases(overlap.kernels, kernel_step, phase, steps),
+        directions={
+            name: transfers.measured((code,), covered_ns(spans, difference(compute, moving[name])))
+            for code, name in enumerate(DIRECTIONS)
+        },
+        both=transfers.measured(range(len(DIRECTIONS)), duration),
     )
+
+
+class _Transfers:
+    """Transfers and stalls of the steps, and what runs beside them."""
+
+    def __init__(
+        self, overlap: DeviceOverlap, step: _Ints, stalls: pd.DataFrame, steps: int
+    ) -> None:
+        rows = overlap.transfers
+        way = rows["direction"].cat.codes.to_numpy()
+        every = spans_of(rows)
+        self.spans = {name: every[way == code] for code, name in enumerate(DIRECTIONS)}
+        self.stall_ns: _Ints = (stalls["end_ns"] - stalls["start_ns"]).to_numpy()
+        self.stall_step: _Ints = stalls["step"].to_numpy()
+        self._stall_way = way[stalls["blocker"].to_numpy()]
+        self._steps = steps
+        self._chosen, self._way = every[step >= 0], way[step >= 0]
+        self._step = step[step >= 0]
+        self._size = rows["size_bytes"].to_numpy()[step >= 0]
+        self._compute = overlap.compute
+        self._collective = difference(overlap.collective, overlap.compute)
+        self._graphs = difference(overlap.graphs, overlap.compute)
+
+    def measured(self, ways: Sequence[int], free_ns: _Ints) -> StepTransfers:
+        """Measure the transfers of some directions; `free_ns` could hide stalls of theirs."""
+        mine, held = np.isin(self._way, ways), np.isin(self._stall_way, ways)
+        spans, step, size = self._chosen[mine], self._step[mine], self._size[mine]
+        own, of_step = grouped_union(spans[:, 0], spans[:, 1], step)
+        length, hidden = own[:, 1] - own[:, 0], covered_ns(own, self._compute)
+        stall_ns = _added(self.stall_ns[held], self.stall_step[held], self._steps)
+        steps = self._steps
+        return StepTransfers(
+            copies=np.bincount(step, minlength=steps).astype(np.int64),
+            bytes=_added(size, step, steps) if (size != UNSET).all() else np.full(steps, UNSET),
+            sum_ns=_added(spans[:, 1] - spans[:, 0], step, steps),
+            busy_ns=_added(length, of_step, steps),
+            hidden_ns=_added(hidden, of_step, steps),
+            exposed_ns=_added(length - hidden, of_step, steps),
+            hidden_by_collectives_ns=_added(covered_ns(own, self._collective), of_step, steps),
+            undetermined_ns=_added(covered_ns(own, self._graphs), of_step, steps),
+            stall_ns=stall_ns,
+            hideable_ns=np.minimum(stall_ns, free_ns),
+        )
 
 
 def _phases(kernels: pd.DataFrame, step: _Ints, phase: _Ints, steps: int) -> Mapping[str, _Ints]:
@@ -173,7 +177,3 @@ def _added(values: _Ints, group: NDArray[np.integer], groups: int) -> _Ints:
     total = np.zeros(groups, dtype=np.int64)
     np.add.at(total, group, values)
     return total
-
-
-def _pairs(rows: pd.DataFrame) -> Intervals:
-    return intervals(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())

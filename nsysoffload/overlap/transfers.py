@@ -30,6 +30,7 @@ from nsysoffload.timeline.intervals import (
     intersection,
     intervals,
     length_ns,
+    spans_of,
     union,
 )
 from nsysoffload.timeline.timeline import DIRECTIONS, DeviceTimeline
@@ -138,13 +139,13 @@ def measure(device: DeviceTimeline, window: tuple[int, int] | None = None) -> De
     moved = {name: _spans(transfers, "direction", name) for name in DIRECTIONS}
     moving = {name: union(spans) for name, spans in moved.items()}
     beside = union(compute, collective, other, graphs)
-    transfers = transfers.assign(hidden_ns=covered_ns(_pairs(transfers), compute))
+    transfers = transfers.assign(hidden_ns=covered_ns(spans_of(transfers), compute))
     unknown = _unknown(device, start, end)
     directions = {
         name: _direction(
             transfers[(transfers["direction"] == name).to_numpy()],
             _cover(moving[name], compute, collective, graphs, unknown),
-            _pairs(transfers[(transfers["end_ns"] > transfers["start_ns"]).to_numpy()]),
+            spans_of(transfers[(transfers["end_ns"] > transfers["start_ns"]).to_numpy()]),
             beside,
             kernels["start_ns"].to_numpy(),
         )
@@ -260,8 +261,4 @@ def _moved(migrations: pd.DataFrame, direction: str) -> tuple[int, int]:
 
 
 def _spans(rows: pd.DataFrame, column: str, value: str) -> Intervals:
-    return _pairs(rows[["start_ns", "end_ns"]][(rows[column] == value).to_numpy()])
-
-
-def _pairs(rows: pd.DataFrame) -> Intervals:
-    return intervals(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
+    return spans_of(rows[["start_ns", "end_ns"]][(rows[column] == value).to_numpy()])

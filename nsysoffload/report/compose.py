@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from nsysoffload.diagnosis.examine import Examined
-from nsysoffload.diagnosis.measurements import pairs
 from nsysoffload.hardware import HostLink, Range
 from nsysoffload.overlap.ceilings import savings
 from nsysoffload.overlap.transfers import DeviceOverlap, DirectionOverlap
@@ -39,7 +38,7 @@ from nsysoffload.report.model import (
 from nsysoffload.report.notes import step_warnings, warnings_of
 from nsysoffload.report.steps import lost_by_owner, median, median_step, per_step, steps
 from nsysoffload.report.verdict import verdict
-from nsysoffload.timeline.intervals import covered_ns
+from nsysoffload.timeline.intervals import covered_ns, spans_of
 from nsysoffload.timeline.kernels import KINDS, is_copy_like
 from nsysoffload.timeline.timeline import Timeline
 from nsysoffload.trace.tables import UNSET
@@ -167,7 +166,7 @@ def _what_if(examined: Examined) -> tuple[WhatIf, ...]:
 
 
 def _contention(name: str, examined: Examined) -> Iterator[Contention]:
-    for row in examined.measurements.stretched.iloc[:CONTENTION_ROWS].to_dict("records"):
+    for row in examined.measurements.stretched.table.iloc[:CONTENTION_ROWS].to_dict("records"):
         yield Contention(
             device=name,
             kernel=shorten(row["name"], NAME_WIDTH),
@@ -411,7 +410,7 @@ def _lanes(devices: Sequence[Device], examined: Sequence[Examined]) -> tuple[Lan
                 one.overlap.transfers.assign(label=transfer_labels(one)),
             )
         )
-        transfers = transfers.assign(hidden_ns=covered_ns(pairs(transfers), one.overlap.compute))
+        transfers = transfers.assign(hidden_ns=covered_ns(spans_of(transfers), one.overlap.compute))
         keep = np.zeros(len(transfers), dtype=bool)
         keep[_worst(transfers, WORST_IN_LANE)] = True
         made += lanes(device.id, kernels, transfers, (start, end), fine, COARSE_COLUMNS, keep)

@@ -22,6 +22,7 @@ MOST_GROUPS = 500
 MOST_LAYERS = 512
 MOST_STALLS = 400
 _NAME_WIDTH = 300
+_OF_LAYER = ("copies", "busy_ns", "hidden_ns", "stall_ns")
 
 _Ints = NDArray[np.int64]
 
@@ -55,16 +56,17 @@ def transfer_groups(name: str, device: Examined, thunks: pd.DataFrame) -> tuple[
         range(len(keys)), key=lambda g: (-by_group["stall_ns"][g], -by_group["busy_ns"][g])
     )[:MOST_GROUPS]
     layers = _layers(device, rows, group, layer, stalled)
+    first = np.unique(group, return_index=True)[1]
     return tuple(
         Transfers(
             device=name,
             op=shorten(m.ops[keys[g] // len(DIRECTIONS)], _NAME_WIDTH),
-            **_named(thunks, device, rows[group == g][0]),
+            **_named(thunks, device, rows[first[g]]),
             value=None,
             layer=layers[g][0].layer if len(layers[g]) == 1 else None,
             direction=DIRECTIONS[keys[g] % len(DIRECTIONS)],
             copies=int(by_group["copies"][g]) // steps,
-            bytes=_bytes(m.size_bytes[rows[group == g]], steps),
+            bytes=None if by_group["unsized"][g] else int(by_group["bytes"][g]) // steps,
             busy_ns=int(by_group["busy_ns"][g]) // steps,
             hidden_ns=int(by_group["hidden_ns"][g]) // steps,
             stall_ns=int(by_group["stall_ns"][g]) // steps,
@@ -85,24 +87,24 @@ def _named(thunks: pd.DataFrame, device: Examined, row: int) -> dict[str, str | 
     }
 
 
-def _bytes(size: _Ints, steps: int) -> int | None:
-    return int(size.sum()) // steps if (size != UNSET).all() else None
-
-
 def _sums(device: Examined, rows: _Ints, group: _Ints, stalled: _Ints) -> dict[str, _Ints]:
-    """Add up copies, busy, hidden and stall time of each group, over all chosen steps."""
+    """Add up the copies of each group over all chosen steps, and count those without a size."""
     m = device.measurements
-    groups = int(group.max()) + 1
     start, end = m.spans[rows].T
-    # Copies of two steps never count as one, so that the sum over steps is what is summed.
     own, of_group = grouped_union(start, end, group)
-    total = {
-        name: np.zeros(groups, dtype=np.int64) for name in ("busy_ns", "hidden_ns", "stall_ns")
+    size = m.size_bytes[rows]
+    parts = {
+        "copies": (group, np.ones(len(rows), dtype=np.int64)),
+        "bytes": (group, size),
+        "unsized": (group, (size == UNSET).astype(np.int64)),
+        "busy_ns": (of_group, own[:, 1] - own[:, 0]),
+        "hidden_ns": (of_group, covered_ns(own, m.compute)),
+        "stall_ns": (group, stalled[rows]),
     }
-    np.add.at(total["busy_ns"], of_group, own[:, 1] - own[:, 0])
-    np.add.at(total["hidden_ns"], of_group, covered_ns(own, m.compute))
-    np.add.at(total["stall_ns"], group, stalled[rows])
-    return {"copies": np.bincount(group, minlength=groups), **total}
+    total = {name: np.zeros(int(group.max()) + 1, dtype=np.int64) for name in parts}
+    for name, (where, values) in parts.items():
+        np.add.at(total[name], where, values)
+    return total
 
 
 def _layers(
@@ -117,7 +119,7 @@ def _layers(
     sums = _sums(device, rows[shown], code, stalled)
     for number, key in enumerate(keys.tolist()):
         of_group, nth = divmod(key, MOST_LAYERS)
-        figures = {name: int(values[number]) // steps for name, values in sums.items()}
+        figures = {name: int(sums[name][number]) // steps for name in _OF_LAYER}
         found[of_group].append(Layer(layer=nth, **figures))
     return [tuple(layers) for layers in found]
 

@@ -218,8 +218,8 @@ def _copy_spans(report: Report) -> list[tuple[int, int] | None]:
 
 def _stepped(report: Report) -> list[int]:
     """Return positions of the devices with steps, the slowest first."""
-    order = [n for n, device in enumerate(report.devices) if device.per_step]
-    return sorted(order, key=lambda n: -report.devices[n].per_step.duration_ns)  # type: ignore[union-attr]
+    found = [(n, d.per_step.duration_ns) for n, d in enumerate(report.devices) if d.per_step]
+    return [n for n, _ in sorted(found, key=lambda item: -item[1])]
 
 
 def _median(device: Device) -> int | None:

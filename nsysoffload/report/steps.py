@@ -12,7 +12,7 @@ from nsysoffload.report.model import PerStep, Step, StepBoth, StepDirection, Wha
 from nsysoffload.timeline.intervals import covered_ns
 from nsysoffload.trace.tables import UNSET
 
-__all__ = ["MOST_STEPS", "median", "median_step", "per_step", "steps"]
+__all__ = ["MOST_STEPS", "lost_by_owner", "median", "median_step", "per_step", "steps"]
 
 MOST_STEPS = 1_000  # in the report; medians are over all
 _Ints = NDArray[np.int64]

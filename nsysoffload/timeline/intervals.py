@@ -8,6 +8,7 @@ one sort at most.
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "intersection",
     "intervals",
     "length_ns",
+    "spans_of",
     "union",
 ]
 
@@ -30,6 +32,11 @@ Intervals = NDArray[np.int64]
 def intervals(start: NDArray[np.int64], end: NDArray[np.int64]) -> Intervals:
     """Pair starts and ends into an int64 array of shape ``(n, 2)``."""
     return np.column_stack([start, end]).astype(np.int64, copy=False)
+
+
+def spans_of(rows: pd.DataFrame) -> Intervals:
+    """Return ``start_ns`` and ``end_ns`` of rows as intervals, in their order."""
+    return intervals(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
 
 
 def empty() -> Intervals:

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from nsysoffload.timeline import clocks
 from nsysoffload.timeline.attribution import Attribution, attribute
 from nsysoffload.timeline.belief import believed, believed_sizes
 from nsysoffload.timeline.calls import CallIndex
 from nsysoffload.timeline.coverage import coverage_warnings
-from nsysoffload.timeline.intervals import Intervals, intervals, union
+from nsysoffload.timeline.intervals import Intervals, spans_of, union
 from nsysoffload.timeline.kernels import KINDS, kinds
 from nsysoffload.trace.schema import CopyKind, MemKind
 from nsysoffload.trace.tables import UNSET, Trace, TraceWarning
@@ -199,7 +198,7 @@ def _device(number: int, rows: dict[str, pd.DataFrame]) -> DeviceTimeline | None
     explicit = copies[~migrated]
     columns = ["process", "context", "stream", "start_ns", "end_ns", "call"]
     fills = pd.concat([copies[~migrated & ~host_copy][columns], rows["memsets"][columns]])
-    other = union(_spans(kernels[(kernels["kind"] == "other").to_numpy()]), _spans(fills))
+    other = union(spans_of(kernels[(kernels["kind"] == "other").to_numpy()]), spans_of(fills))
     return DeviceTimeline(
         number=number,
         kernels=kernels,
@@ -207,7 +206,7 @@ def _device(number: int, rows: dict[str, pd.DataFrame]) -> DeviceTimeline | None
         migrations=copies[migrated & host_copy],
         fills=fills.sort_values("start_ns", kind="stable"),
         other=other,
-        graphs=union(_spans(rows["graph_spans"])),
+        graphs=union(spans_of(rows["graph_spans"])),
         recorded=(
             min(int(frame["start_ns"].min()) for frame in present),
             max(int(frame["end_ns"].max()) for frame in present),
@@ -215,8 +214,3 @@ def _device(number: int, rows: dict[str, pd.DataFrame]) -> DeviceTimeline | None
         ordinals=frozenset(str(n) for frame in present for n in frame["ordinal"].unique()),
         doubt=clocks.doubt([kernels, explicit, rows["memsets"]]),
     )
-
-
-def _spans(frame: pd.DataFrame) -> Intervals:
-    starts: NDArray[np.int64] = frame["start_ns"].to_numpy()
-    return intervals(starts, frame["end_ns"].to_numpy())

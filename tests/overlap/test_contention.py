@@ -20,7 +20,7 @@ def stretched(rows, copies):
     for when in copies:
         trace.copy("h2d", when, stream=20)
     columns = ["name", "lone_ns", "covered_ns", "lone_count", "covered_count", "excess_ns"]
-    table = examined(trace).measurements.stretched[columns]
+    table = examined(trace).measurements.stretched.table[columns]
     return sorted(table.itertuples(index=False, name=None))
 
 
