@@ -115,7 +115,7 @@ def analyze(
     ----------
     traces : path or iterable of path
         One trace, or one per rank: then the report details the slowest, that is the one with the
-        longest window, and lists all.
+        longest median step, or without steps the longest window, and lists all.
     window : str or tuple of int, optional
         ``A..B`` with units, or start and end in nanoseconds, on the trace's own clock; by default
         all that was recorded.

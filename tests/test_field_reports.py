@@ -342,6 +342,22 @@ def test_calls_of_two_processes_with_one_correlation_id_are_kept_apart(analyzed)
     assert "rows_not_believed" not in codes(report)
 
 
+def test_each_copy_has_the_queue_delay_and_the_blocking_time_of_its_own_call(analyzed):
+    trace = TraceBuilder()
+    trace.copy("h2d", (10, 12), size_bytes=10**6, stream=20, correlation=500)
+    trace.copy("d2h", (11, 13), size_bytes=2 * 10**6, pid=2, device=1, correlation=500)
+    trace.call("cudaMemcpyAsync", (9, 9.1), correlation=500)
+    trace.call("cudaMemcpyAsync", (10.5, 12.9), pid=2, correlation=500)
+    copies = {c.direction: (c.queue_ns / MS, c.call_ns / MS) for c in analyzed(trace).worst_copies}
+    assert copies == {"h2d": (1.0, 0.1), "d2h": (0.5, 2.4)}
+
+
+def test_a_copy_whose_call_was_not_recorded_has_no_queue_delay(analyzed):
+    trace = TraceBuilder().copy("h2d", (10, 12), stream=20)
+    (copy,) = analyzed(trace).worst_copies
+    assert (copy.queue_ns, copy.call_ns) == (None, None)
+
+
 # --- Windows ---
 
 

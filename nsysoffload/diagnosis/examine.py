@@ -84,7 +84,7 @@ def examine(
         names.thunk[rows["call"].to_numpy()] for rows in (kernels, transfers)
     )
     spans = intervals(steps.start_ns, steps.end_ns)
-    waits = proven_waits(timeline, kernels, transfers, overlap.device.fills)
+    waits = proven_waits(timeline, kernels, transfers, overlap.device.rest)
     stalls = find_stalls(kernels, transfers, spans, waits, overlap.graphs)
     phase = _phases(names.thunks, kernel_thunk) if (kernel_thunk >= 0).any() else None
     values = step_values(overlap, spans, kernel_step, transfer_step, phase, stalls)

@@ -185,7 +185,8 @@ _OWNERS = (
         meaning="Compute has copies beside it for all its time, and there are still copies left:"
         " no schedule can hide them.",
         detection="Hideable time, which is the smaller of the stall and of the compute time that"
-        " has no copy of this direction beside it, is next to nothing.",
+        " has no copy of this direction beside it, is next to nothing, and it is compute that is"
+        " missing: not all of the stall could be hidden.",
         thresholds=(("hideable", "under 5 % of the exposed time"),),
         advice_xla="Move fewer bytes: take names out of names_which_can_be_offloaded, cheapest to"
         " recompute first, and let them be rematerialised; offload narrower types (bfloat16);"

@@ -174,6 +174,12 @@ class Measurements:
         return self.transfer_calls.end_ns - self.transfer_calls.start_ns
 
     @cached_property
+    def queue_ns(self) -> _Ints:
+        """From the start of each transfer's API call to its own, 0 without a call."""
+        called = self.transfer_calls.start_ns
+        return np.where(self.transfer_calls.end_ns >= 0, self.spans[:, 0] - called, 0)
+
+    @cached_property
     def head(self) -> _Ints:
         """First transfer of the run of back-to-back copies that each belongs to.
 

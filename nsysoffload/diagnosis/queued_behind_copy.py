@@ -17,7 +17,5 @@ def claim(m: Measurements) -> Iterator[Claim]:
     yield from m.of_stalls(
         "queued_behind_copy",
         held_up(m, same_stream=False),
-        lambda rows: {
-            "queue_ns": int((m.spans[m.blocker[rows], 0] - m.ready_ns[m.blocker[rows]]).sum())
-        },
+        lambda rows: {"queue_ns": int(m.queue_ns[m.blocker[rows]].sum())},
     )

@@ -1,7 +1,8 @@
 """Cause: there is no compute left to hide behind; only fewer bytes help.
 
-Evidence: what another schedule could hide is under 5 % of the exposed time of the direction. Owns:
-the stalls of that direction.
+Evidence: what another schedule could hide is under 5 % of the exposed time of the direction, and it
+is compute that sets this bound: not all of the stall could be hidden. Owns: the stalls of that
+direction.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ def claim(m: Measurements) -> Iterator[Claim]:
         return
     for way, direction in enumerate(DIRECTIONS):
         hideable, exposed = m.hideable_ns[direction], m.exposed_ns[direction]
-        if exposed and hideable < HIDEABLE_SHARE * exposed:
+        mine = m.way[m.blocker] == way
+        if hideable < HIDEABLE_SHARE * exposed and hideable < m.stall_ns[mine].sum():
             evidence = {"hideable_ns": hideable, "exposed_ns": exposed}
-            for claim_ in m.of_stalls("transfer_bound", m.way[m.blocker] == way):
+            for claim_ in m.of_stalls("transfer_bound", mine):
                 yield replace(claim_, evidence={**(claim_.evidence or {}), **evidence})

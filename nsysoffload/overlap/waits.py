@@ -47,7 +47,7 @@ class Waits:
 
 
 def proven_waits(
-    timeline: Timeline, kernels: pd.DataFrame, transfers: pd.DataFrame, fills: pd.DataFrame
+    timeline: Timeline, kernels: pd.DataFrame, transfers: pd.DataFrame, rest: pd.DataFrame
 ) -> Waits:
     """Pair the kernels and transfers of one device that events order.
 
@@ -55,8 +55,8 @@ def proven_waits(
     ----------
     timeline : Timeline
         The trace, with its syncs and events read.
-    kernels, transfers, fills : DataFrame
-        Rows of the device, with ``call``; the last are copies within it and memsets.
+    kernels, transfers, rest : DataFrame
+        Rows of the device, with ``call``; the last are all others, which come between these.
 
     Notes
     -----
@@ -74,7 +74,7 @@ def proven_waits(
     known = (record >= 0) & (waited_at >= 0)
     syncs, waited_at, record = syncs[known], waited_at[known], record[known]
     events, recorded_at = events.take(record), recorded_at[record]
-    order = _Order.of([kernels, transfers, fills], called, syncs, events)
+    order = _Order.of([kernels, transfers, rest], called, syncs, events)
     rows, every = len(kernels), len(kernels) + len(transfers)
     before = order.last_before(recorded_at)
     after, kernel = order.first_after(waited_at), order.only(rows).first_after(waited_at)

@@ -115,7 +115,7 @@ def compose(
         ),
         devices=devices,
         total=total,
-        worst_copies=_worst_copies(devices, overlaps),
+        worst_copies=_worst_copies(named),
         kernels=_kernels(overlaps),
         transfers=tuple(
             group
@@ -330,14 +330,13 @@ def _worst(transfers: pd.DataFrame, number: int) -> "np.ndarray[Any, np.dtype[np
     return order[exposed[order] > 0]
 
 
-def _worst_copies(devices: Sequence[Device], overlaps: Sequence[DeviceOverlap]) -> tuple[Copy, ...]:
-    copies = [
-        _copy(device.id, row)
-        for device, overlap in zip(devices, overlaps, strict=True)
-        for row in overlap.transfers.iloc[_worst(overlap.transfers, WORST_COPIES)].to_dict(
-            "records"
-        )
-    ]
+def _worst_copies(named: Sequence[tuple[str, Examined]]) -> tuple[Copy, ...]:
+    copies = []
+    for name, one in named:
+        calls = one.measurements.transfer_calls
+        rows = one.overlap.transfers.assign(called=calls.start_ns, returned=calls.end_ns)
+        worst = rows.iloc[_worst(rows, WORST_COPIES)]
+        copies += [_copy(name, row) for row in worst.to_dict("records")]
     copies.sort(key=lambda copy: (-copy.exposed_ns, copy.start_ns))
     return tuple(copies[:WORST_COPIES])
 
@@ -345,6 +344,7 @@ def _worst_copies(devices: Sequence[Device], overlaps: Sequence[DeviceOverlap]) 
 def _copy(device: str, row: Mapping[Any, Any]) -> Copy:
     length_ns = int(row["end_ns"] - row["start_ns"])
     size = _set(row["size_bytes"])
+    called = row["call"] >= 0
     return Copy(
         device=device,
         direction=row["direction"],
@@ -357,6 +357,8 @@ def _copy(device: str, row: Mapping[Any, Any]) -> Copy:
         hidden_ns=int(row["hidden_ns"]),
         exposed_ns=length_ns - int(row["hidden_ns"]),
         gbps=size / length_ns if size is not None and length_ns else None,
+        queue_ns=int(row["start_ns"] - row["called"]) if called else None,
+        call_ns=int(row["returned"] - row["called"]) if called else None,
     )
 
 

@@ -21,6 +21,7 @@ MIN_SHARE = 0.001  # of the step; what costs less is a note
 UNKNOWN_SHARE = 0.05  # of the step: every program has short pauses between kernels
 _MOST_OPS = 5  # of one cause and direction; the rest becomes one finding
 _MOST_SPANS = 10
+_COUNTED = frozenset(EXPLANATIONS) - {"collective_only", "remote_numa"}  # say what they count
 _CONTENDED = ("starved", "bidirectional_contention", "remote_numa")
 _NOTED = ("pageable_memory", "host_sync", "kernel_copy")  # said even where they cost nothing
 
@@ -227,14 +228,17 @@ def _message(
     evidence: Mapping[str, Any],
     step_ns: int,
 ) -> str:
-    per = "of the window" if device.steps.found_by == "window" else "of the step"
+    by_steps = device.steps.found_by != "window"
+    per, of = (" per step", "of the step") if by_steps else ("", "of the window")
     costs = []
     if lost:
-        costs.append(f"{duration(lost)} lost, {share(lost / step_ns)} {per}")
+        costs.append(f"{duration(lost)} lost{per}, {share(lost / step_ns)} {of}")
     if excess:
-        costs.append(f"{duration(excess)} longer than alone")
+        costs.append(f"{duration(excess)}{per} longer than alone")
     what = _WHAT[cause](evidence, (direction or "").upper())
-    return f"{what}{': ' if costs else ''}{' and '.join(costs)}."
+    # Counts and times of evidence are sums, costs are per step: a reader must not mix them.
+    over = f", over {_many(len(device.steps), 'step')}" if cause in _COUNTED and by_steps else ""
+    return f"{what}{over}{': ' if costs else ''}{' and '.join(costs)}."
 
 
 def _many(number: int, what: str) -> str:
@@ -291,8 +295,8 @@ _WHAT = {
     "unknown": lambda e, way: (
         "Time outside compute that nothing in the trace explains"
         + (
-            f" ({duration(e['under_transfers_ns'])} of it in all steps under transfers that no"
-            " kernel was seen to wait for)"
+            f" ({duration(e['under_transfers_ns'])} of it under transfers that no kernel was seen"
+            " to wait for)"
             if e["under_transfers_ns"]
             else ""
         )

@@ -83,7 +83,7 @@ def _blocks(report: Report) -> Iterator[str | Block]:
     made = report.prediction
     yield f"## Host transfers in {prose(what(made)) if made else code(report.trace.file)}"
     if report.ranks:
-        yield f"The longest window of {len(report.ranks)} ranks; all stand in a table below."
+        yield f"The slowest of {len(report.ranks)} ranks; all stand in a table below."
     yield f"> **{prose(report.verdict.text)}**"
     if report.trace.kind == "predicted":
         lines = [BANNER, *(summary(made) if made else [])]
@@ -531,7 +531,7 @@ def _worst_copies(report: Report) -> Block:
     return table(
         "Worst copies",
         ["GPU", "Direction", "Host memory"],
-        ["Row", "Stream", "Start", "Bytes", "Hidden", "Exposed", "GB/s"],
+        ["Row", "Stream", "Start", "Queued", "Bytes", "Hidden", "Exposed", "GB/s"],
         [
             [
                 label[copy.device],
@@ -540,6 +540,7 @@ def _worst_copies(report: Report) -> Block:
                 fmt.UNKNOWN if copy.row_id is None else str(copy.row_id),
                 fmt.UNKNOWN if copy.stream is None else str(copy.stream),
                 fmt.moment(copy.start_ns),
+                fmt.UNKNOWN if copy.queue_ns is None else fmt.duration(copy.queue_ns),
                 fmt.size(copy.bytes),
                 fmt.duration(copy.hidden_ns),
                 fmt.duration(copy.exposed_ns),
@@ -547,7 +548,8 @@ def _worst_copies(report: Report) -> Block:
             ]
             for copy in report.worst_copies
         ],
-        note="Row: row id in the trace's memcpy table. Start: on the trace's own clock.",
+        note="Row: row id in the trace's memcpy table. Start: on the trace's own clock. "
+        "Queued: from the start of the copy's API call to its own.",
         folded=True,
     )
 

@@ -349,7 +349,8 @@ class Copy:
     """One transfer, named by its row in the export, so that it can be looked up.
 
     ``gbps`` is ``None`` for a copy without length. ``host`` is ``pinned``, ``pageable`` or
-    ``unknown``.
+    ``unknown``. ``queue_ns`` is the time from the start of its API call to its own, ``call_ns`` how
+    long that call lasted; both ``None`` where the call was not recorded.
     """
 
     device: str
@@ -363,6 +364,8 @@ class Copy:
     hidden_ns: int
     exposed_ns: int
     gbps: float | None
+    queue_ns: int | None
+    call_ns: int | None
 
 
 @dataclass(frozen=True)

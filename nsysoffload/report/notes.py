@@ -10,6 +10,7 @@ from nsysoffload.hardware import gpu_named
 from nsysoffload.overlap.transfers import DeviceOverlap
 from nsysoffload.report.model import Warning_
 from nsysoffload.timeline.coverage import names_matching
+from nsysoffload.timeline.steps import OUTSIDE
 from nsysoffload.timeline.timeline import Timeline
 from nsysoffload.trace.schema import CopyKind
 from nsysoffload.trace.tables import Trace
@@ -139,9 +140,11 @@ def step_warnings(devices: Sequence[tuple[str, Examined]]) -> tuple[Warning_, ..
     for _, device in devices:
         steps = device.steps
         if not len(steps):
+            cut = all(reason == OUTSIDE for _, reason in steps.left_out)
+            remedy = "widen --window" if cut else "record whole steps, or lower --skip-steps"
             message = (
-                "Steps were found and none was recorded whole and warm, so nothing is said per"
-                " step; record whole steps, or lower --skip-steps."
+                f"Steps were found and none counts ({_reasons(steps.left_out)}), so nothing is said"
+                f" per step; {remedy}."
                 if steps.left_out
                 else "Step markers were found and no GPU row belongs to any, so there are 0 whole"
                 " steps; record while steps run."
@@ -155,6 +158,10 @@ def step_warnings(devices: Sequence[tuple[str, Examined]]) -> tuple[Warning_, ..
             message = f"{_steps(numbers)} left out: {reason}."
             said.setdefault(message, Warning_("steps_left_out", message))
     return tuple(said.values())
+
+
+def _reasons(left_out: Sequence[tuple[int, str]]) -> str:
+    return ", ".join(dict.fromkeys(reason for _, reason in left_out))
 
 
 def _steps(numbers: Sequence[int]) -> str:

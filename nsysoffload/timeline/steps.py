@@ -20,9 +20,10 @@ from nsysoffload.errors import UsageError
 from nsysoffload.timeline.timeline import DeviceTimeline, Timeline
 from nsysoffload.trace.tables import UNSET
 
-__all__ = ["FOUND_BY", "STEP_RANGE", "StepRule", "Steps", "find_steps"]
+__all__ = ["FOUND_BY", "OUTSIDE", "STEP_RANGE", "StepRule", "Steps", "find_steps"]
 
 STEP_RANGE = "train_step"
+OUTSIDE = "not wholly in the window"
 FOUND_BY = ("step_range", "train_step", "xla_module", "step_kernel", "window")
 
 WARM_UP = 1.5  # times the median of the later steps: compiling and autotuning take longer
@@ -262,9 +263,14 @@ def _closed(end_ns: _Ints) -> _Ints:
     return np.where(end_ns == UNSET, np.iinfo(np.int64).max, end_ns)
 
 
+def _rows_of(device: DeviceTimeline) -> tuple[pd.DataFrame, ...]:
+    """Return all rows of a device that calls launch."""
+    return device.kernels, device.transfers, device.rest
+
+
 def _process_of(device: DeviceTimeline) -> int:
     """Process with the most rows on the device."""
-    frames = [frame["process"].to_numpy() for frame in (device.kernels, device.transfers)]
+    frames = [frame["process"].to_numpy() for frame in _rows_of(device)]
     values, counts = np.unique(np.concatenate(frames), return_counts=True)
     return int(values[np.argmax(counts)]) if len(values) else UNSET
 
@@ -272,7 +278,7 @@ def _process_of(device: DeviceTimeline) -> int:
 def _has_rows(timeline: Timeline, device: DeviceTimeline) -> _Bools:
     """Tell which executions launched something on the device."""
     has = np.zeros(len(timeline.names.executions) + 1, dtype=bool)
-    for frame in (device.kernels, device.transfers):
+    for frame in _rows_of(device):
         has[timeline.names.execution[frame["call"].to_numpy()]] = True
     return has[:-1]
 
@@ -283,7 +289,7 @@ def _main_module(timeline: Timeline, device: DeviceTimeline, among: _Bools) -> o
     codes, modules = pd.factorize(executions["module"].to_numpy())
     time = np.zeros(len(modules) + 1)
     of_module = np.r_[np.where(among, codes, -1), -1]
-    for frame in (device.kernels, device.transfers):
+    for frame in _rows_of(device):
         module = of_module[timeline.names.execution[frame["call"].to_numpy()]]
         length = (frame["end_ns"] - frame["start_ns"]).to_numpy()
         time += np.bincount(module + 1, length, minlength=len(time))
@@ -328,7 +334,7 @@ def _chosen(
     closes: _Ints,
 ) -> Steps:
     belonging = _Belonging(of_call, opens, closes, np.arange(len(opens)))
-    frames = (device.kernels, device.transfers, device.fills)
+    frames = _rows_of(device)
     if of_call is not None and any((frame["call"].to_numpy() >= 0).any() for frame in frames):
         # Rows without a call belong by time: to what the others say of the steps on the GPU.
         known = [frame[frame["call"].to_numpy() >= 0] for frame in frames]
@@ -386,7 +392,7 @@ def _left_out(
     """Why steps do not count, by number."""
     reasons: dict[int, str] = {}
     for number in np.flatnonzero((start < window[0]) | (end > window[1])).tolist():
-        reasons[number] = "not wholly in the window"
+        reasons[number] = OUTSIDE
     ends = [n for n in (0, len(start) - 1) if 0 <= n < len(start) and n not in reasons]
     usual = np.median(rows) if len(rows) > 2 else 0
     for number in ends:

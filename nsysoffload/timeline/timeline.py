@@ -29,9 +29,10 @@ class DeviceTimeline:
 
     ``kernels`` are table `KERNELS` with ``kind`` (compute, collective, other). ``transfers`` are
     explicit host copies of table `COPIES` with ``direction`` (h2d, d2h) and ``host`` (pinned,
-    pageable, unknown); ``migrations`` are unified-memory ones with ``direction``. ``fills`` are
-    device copies and memsets; ``other`` is the union of them and of kernels that are explicit
-    copies, ``graphs`` that of graphs traced as a whole. ``recorded`` is from the first row to the
+    pageable, unknown); ``migrations`` are unified-memory ones with ``direction``. ``rest`` are
+    device copies, memsets and graphs traced as a whole, with where and when alone. ``other`` is the
+    union of device copies, memsets and kernels that are explicit copies, ``graphs`` that of graphs
+    traced as a whole. ``recorded`` is from the first row to the
     last. ``ordinals`` are the device numbers that processes used for it. ``doubt`` says why the
     clocks are doubtful.
 
@@ -43,7 +44,7 @@ class DeviceTimeline:
     kernels: pd.DataFrame
     transfers: pd.DataFrame
     migrations: pd.DataFrame
-    fills: pd.DataFrame
+    rest: pd.DataFrame
     other: Intervals
     graphs: Intervals
     recorded: tuple[int, int]
@@ -198,13 +199,14 @@ def _device(number: int, rows: dict[str, pd.DataFrame]) -> DeviceTimeline | None
     explicit = copies[~migrated]
     columns = ["process", "context", "stream", "start_ns", "end_ns", "call"]
     fills = pd.concat([copies[~migrated & ~host_copy][columns], rows["memsets"][columns]])
+    rest = pd.concat([fills, rows["graph_spans"][columns]])
     other = union(spans_of(kernels[(kernels["kind"] == "other").to_numpy()]), spans_of(fills))
     return DeviceTimeline(
         number=number,
         kernels=kernels,
         transfers=copies[~migrated & host_copy],
         migrations=copies[migrated & host_copy],
-        fills=fills.sort_values("start_ns", kind="stable"),
+        rest=rest.sort_values("start_ns", kind="stable"),
         other=other,
         graphs=union(spans_of(rows["graph_spans"])),
         recorded=(

@@ -201,6 +201,17 @@ def test_transfer_bound():
     assert owned(roomy) == {"issued_too_late": 296}
 
 
+def test_exposed_time_that_holds_nothing_up_does_not_make_a_small_stall_transfer_bound():
+    #  gemm [1 50)                          [590 900)     far more compute than stall
+    #  h2d        [60     500)    [570  590)               only the second is waited for
+    trace = kernels(step(), (1, 50), (590, 900))
+    trace.copy("h2d", (60, 500), stream=20, call=(5, 6))
+    trace.copy("h2d", (570, 590), stream=20, call=(6, 7))
+    found = owned(trace)
+    assert found["issued_too_late"] == 20
+    assert "transfer_bound" not in found
+
+
 def test_step_boundary():
     #  gemm              [200 900)               before the first, and after the last kernel
     #  h2d  [100    200)

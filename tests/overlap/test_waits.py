@@ -12,7 +12,7 @@ UNSET_ID = 0xFFFFFFFF
 def waits_of(trace: TraceBuilder):
     timeline = build(trace.build())
     (device,) = timeline.devices
-    return proven_waits(timeline, device.kernels, device.transfers, device.fills)
+    return proven_waits(timeline, device.kernels, device.transfers, device.rest)
 
 
 def held(trace: TraceBuilder) -> list[tuple[int, int]]:

@@ -348,6 +348,8 @@ def copy(device: Device, row: int, way: str = "d2h") -> Copy:
         hidden_ns=1_000_000,
         exposed_ns=1_000_000,
         gbps=25.84375,
+        queue_ns=12_000_000,
+        call_ns=5_000,
     )
 
 

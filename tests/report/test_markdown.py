@@ -218,7 +218,7 @@ def test_the_window_is_not_called_a_step():
 def test_rows_that_stand_for_themselves_are_shown_as_they_are():
     text = render(one_device())
     assert table_of(text, ["GPU", "Direction", "Host memory"])[1] == (
-        ["0", "D2H", "pinned", "2", "14", "1.006000 s", "51.7 MB", "1.00 ms", "1.00 ms"]
+        ["0", "D2H", "pinned", "2", "14", "1.006000 s", "12.0 ms", "51.7 MB", "1.00 ms", "1.00 ms"]
         + ["25.8 GB/s"]
     )
     assert table_of(text, ["Kernel"])[2] == (

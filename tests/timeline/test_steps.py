@@ -183,3 +183,15 @@ def test_spans_agree_with_a_loop_over_rows(rows):
     expected = [(min(s for s, _ in own[n]), max(e for _, e in own[n])) for n in kept]
     assert spans(steps) == expected
     assert set(dict(steps.left_out).values()) <= {"not recorded whole"}
+
+
+def test_a_graph_that_was_traced_whole_is_part_of_its_step():
+    #  host  [0        )
+    #  GPU       [graph       )[copy)
+    trace = TraceBuilder()
+    for begin in (1, 3):
+        trace.nvtx("train_step", (begin, begin + 1))
+        gpu = 100 * begin
+        trace.graph((gpu, gpu + 89), call=(begin + 0.1, begin + 0.2))
+        trace.copy("h2d", (gpu + 92, gpu + 95), stream=20, call=(begin + 0.3, begin + 0.4))
+    assert spans(steps_of(trace)) == [(100_000_000, 195_000_000), (300_000_000, 395_000_000)]
