@@ -62,7 +62,6 @@ def transfer_groups(name: str, device: Examined, thunks: pd.DataFrame) -> tuple[
             device=name,
             op=shorten(m.ops[keys[g] // len(DIRECTIONS)], _NAME_WIDTH),
             **_named(thunks, device, rows[first[g]]),
-            value=None,
             layer=layers[g][0].layer if len(layers[g]) == 1 else None,
             direction=DIRECTIONS[keys[g] % len(DIRECTIONS)],
             copies=int(by_group["copies"][g]) // steps,

@@ -359,12 +359,11 @@ def _operations(report: Report) -> Block:
     label = fmt.labels(report.devices)
     return table(
         "Transfers by operation",
-        ["Operation", "Value", "GPU", "Direction", "Phase"],
+        ["Operation", "GPU", "Direction", "Phase"],
         ["Layers", "Copies", "Bytes", "Busy", "Hidden", "Stall"],
         [
             [
                 code(group.op),
-                code(group.value or ""),
                 label.get(group.device, fmt.UNKNOWN),
                 group.direction.upper(),
                 group.phase or fmt.UNKNOWN,

@@ -400,15 +400,15 @@ class Transfers:
     """Transfers of one XLA op; figures are means over the chosen steps, rounded down.
 
     Without XLA names, ``op`` says direction, size class and stream, and ``phase`` is ``None``.
-    ``value`` is the checkpoint name of what is moved, where it is known. ``layer`` is the only
-    layer there is, else ``None``, and ``layers`` has each. ``stall_ns`` is the time for which these
-    copies held compute up: they were the last of a chain that the next kernel waited for.
+    Which checkpoint name is moved is not told: JAX leaves it out of what it compiles. ``layer`` is
+    the only layer there is, else ``None``, and ``layers`` has each. ``stall_ns`` is the time for
+    which these copies held compute up: they were the last of a chain that the next kernel waited
+    for.
     """
 
     device: str
     op: str
     op_name: str | None
-    value: str | None
     layer: int | None
     phase: str | None
     direction: str

@@ -584,15 +584,15 @@ def moved(device: Device) -> tuple[Transfers, ...]:
     path = "jit(train_step)/transpose(jvp(while))/body/mlp"
     return (
         Transfers(
-            device.id, "copy-start.3", path, "mlp_in", None, "backward", "h2d",
+            device.id, "copy-start.3", path, None, "backward", "h2d",
             32, 3_200_000_000, 25_600_000, 13_600_000, 8_800_000, layers,
         ),
         Transfers(
-            device.id, "copy-start.9", None, None, 0, "forward", "d2h",
+            device.id, "copy-start.9", None, 0, "forward", "d2h",
             16, 4_800_000_000, 24_100_000, 19_000_000, 0, (),
         ),
         Transfers(
-            device.id, "H2D, up to 64 KiB, stream 7", None, None, None, None, "h2d",
+            device.id, "H2D, up to 64 KiB, stream 7", None, None, None, "h2d",
             16, None, 3_300_000, 1_700_000, 1_700_000, (),
         ),
     )  # fmt: skip
@@ -793,9 +793,7 @@ def hostile(length: int = 5_000) -> Report:
         ranks=tuple(
             replace(r, file=odd, overlap=None, overlap_null_reason=odd) for r in ranks().ranks or ()
         ),
-        transfers=tuple(
-            replace(row, device=odd, op=odd, op_name=odd, value=odd) for row in moved(gpu)
-        ),
+        transfers=tuple(replace(row, device=odd, op=odd, op_name=odd) for row in moved(gpu)),
         findings=tuple(
             replace(
                 finding,
