@@ -3,7 +3,14 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["GateFailed", "OffloadError", "TraceError", "UsageError", "unknown_name"]
+__all__ = [
+    "GateFailed",
+    "OffloadError",
+    "RecordingError",
+    "TraceError",
+    "UsageError",
+    "unknown_name",
+]
 
 
 class OffloadError(Exception):
@@ -18,6 +25,12 @@ class TraceError(OffloadError):
 
 class UsageError(OffloadError):
     """An option or argument does not fit the trace, or cannot be read."""
+
+
+class RecordingError(OffloadError):
+    """A run could not be recorded, or its recording is not what it seems."""
+
+    exit_code = 3
 
 
 class GateFailed(OffloadError):

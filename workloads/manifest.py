@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nsysoffload.errors import UsageError
-from nsysoffload.recorders.predict.flags import without_paths
+from nsysoffload.recorders.flags import without_paths
 from nsysoffload.recorders.predict.memory import Memory
 from workloads.config import Config
 from workloads.loop import StepRecord

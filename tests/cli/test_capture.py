@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import nsysoffload
 from nsysoffload.cli import main
 from nsysoffload.cli.capture import PRESETS
-from nsysoffload.recorders.predict import flags
+from nsysoffload.recorders import flags
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from nsysoffload.errors import UsageError
 from nsysoffload.hardware import TARGETS
+from nsysoffload.recorders.flags import xla_flags
 from nsysoffload.recorders.predict.compile import Compiled, compile_program
 from nsysoffload.recorders.predict.constants import constants_for, measured
-from nsysoffload.recorders.predict.flags import xla_flags
 from nsysoffload.recorders.predict.predict import STEPS, Options, Predicted, predict
 from nsysoffload.recorders.predict.run_folder import write_run
 from nsysoffload.recorders.predict.versions import VersionError

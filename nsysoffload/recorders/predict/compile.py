@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from nsysoffload.errors import UsageError
 from nsysoffload.hardware import Target
-from nsysoffload.recorders.predict.flags import xla_flags
+from nsysoffload.recorders.flags import xla_flags
 from nsysoffload.recorders.predict.memory import Memory
 from nsysoffload.recorders.predict.process import CompileError, Process
 from nsysoffload.recorders.predict.target_config import CUDNN, target_config

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from nsysoffload.errors import OffloadError
 from nsysoffload.hardware import TARGETS, Target
+from nsysoffload.recorders.flags import without_paths
 from nsysoffload.recorders.predict.compile import Compiled
 from nsysoffload.recorders.predict.constants import Sheet, constants_for, corners
 from nsysoffload.recorders.predict.costs import duration_ns
 from nsysoffload.recorders.predict.export import trace
-from nsysoffload.recorders.predict.flags import without_paths
 from nsysoffload.recorders.predict.hlo import parse
 from nsysoffload.recorders.predict.lowering import lower
 from nsysoffload.recorders.predict.memory import DEFAULT_POOL_SHARE, HOST_POOL_BYTES

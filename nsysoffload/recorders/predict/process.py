@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from nsysoffload.errors import OffloadError, UsageError
+from nsysoffload.errors import RecordingError, UsageError
 from nsysoffload.recorders.predict.versions import INSTALL, JAX_VERSION
 
 __all__ = ["CompileError", "Process"]
@@ -31,10 +31,8 @@ _FAILED_ON_ALL_REDUCE = "__triton_collective"  # seen with 64 GPUs, where XLA wr
 _NO_TOOL = re.compile(r"Couldn't find a suitable version of (\w+)|(libdevice) not found")
 
 
-class CompileError(OffloadError):
+class CompileError(RecordingError):
     """A program could not be traced or compiled."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True)

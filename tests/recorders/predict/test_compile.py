@@ -8,8 +8,8 @@ import pytest
 
 from nsysoffload.errors import UsageError
 from nsysoffload.hardware import TARGETS
+from nsysoffload.recorders.flags import xla_flags
 from nsysoffload.recorders.predict.compile import compile_function, compile_program
-from nsysoffload.recorders.predict.flags import xla_flags
 from nsysoffload.recorders.predict.memory import Memory
 from nsysoffload.recorders.predict.process import CompileError
 from nsysoffload.recorders.predict.signature import State, check

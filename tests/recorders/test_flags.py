@@ -1,7 +1,7 @@
 import pytest
 
 from nsysoffload.errors import UsageError
-from nsysoffload.recorders.predict.flags import PRESETS, xla_flags
+from nsysoffload.recorders.flags import PRESETS, xla_flags
 
 BASE = ("--xla_gpu_enable_triton_gemm=false", "--xla_gpu_enable_command_buffer=")
 

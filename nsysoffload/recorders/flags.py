@@ -1,4 +1,4 @@
-"""XLA flags of a compilation, as ``--name=value``.
+"""XLA flags of a compilation or a run, as ``--name=value``.
 
 The compiler's own rematerialisation is left on (``--xla_disable_hlo_passes=rematerialization``
 would stop it): it acts where a program exceeds the memory, on the real machine too, and a
@@ -6,12 +6,13 @@ prediction that left it out would describe another program. A run without it can
 """
 
 import re
+import shlex
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from nsysoffload.errors import UsageError
 
-__all__ = ["PRESETS", "without_paths", "xla_flags"]
+__all__ = ["PRESETS", "run_flags", "without_paths", "xla_flags"]
 
 _LATENCY_HIDING = {"xla_gpu_enable_latency_hiding_scheduler": "true"}
 _PIPELINED = {**_LATENCY_HIDING, "xla_gpu_enable_pipelined_host_offloading": "true"}
@@ -40,12 +41,13 @@ _PLAIN_STREAMS = {"xla_gpu_enable_command_buffer": ""}
 _ABSOLUTE = re.compile(r"""(?:^|(?<=[=,:"']))(?:[~/\\]|[A-Za-z]:[\\/])[^,]*""")
 
 _FLAG = re.compile(r"--(xla_\w+)=(\S*)")
+_INHERITED = re.compile(r"--?(\w+)(?:=(.*))?")
 
 
 def xla_flags(
     preset: str = "default", *, command_buffers: bool = False, extra: str = ""
 ) -> tuple[str, ...]:
-    """Return the flags of a preset, with the user's own over them.
+    """Return the flags of a compilation: those of a preset, with the user's own over them.
 
     Parameters
     ----------
@@ -71,11 +73,41 @@ def xla_flags(
     >>> xla_flags(extra="--xla_gpu_enable_triton_gemm=true")
     ('--xla_gpu_enable_triton_gemm=true', '--xla_gpu_enable_command_buffer=')
     """
-    if preset not in PRESETS:
-        raise UsageError(f"There is no XLA preset '{preset}'; choose from {', '.join(PRESETS)}.")
-    streams = {} if command_buffers else _PLAIN_STREAMS
-    chosen = {**_BASE, **streams, **PRESETS[preset], **_parse(extra)}
-    return tuple(f"--{name}={value}" for name, value in chosen.items())
+    return _written({**_BASE, **_chosen(preset, command_buffers), **_parse(extra)})
+
+
+def run_flags(
+    preset: str = "default",
+    *,
+    command_buffers: bool = True,
+    extra: str = "",
+    inherited: str = "",
+) -> tuple[str, ...]:
+    """Return the flags of a run on a GPU, which keep what its environment sets.
+
+    Parameters
+    ----------
+    preset, command_buffers, extra
+        As for `xla_flags`.
+    inherited : str
+        ``XLA_FLAGS`` of the environment. A flag in it gives way to one that is chosen here.
+
+    Raises
+    ------
+    UsageError
+        As `xla_flags`.
+
+    Examples
+    --------
+    >>> run_flags("lhs", inherited="--xla_dump_to=dump")
+    ('--xla_dump_to=dump', '--xla_gpu_enable_latency_hiding_scheduler=true')
+    """
+    given = {
+        match[1]: match[2]
+        for match in map(_INHERITED.fullmatch, _words(inherited))
+        if match  # XLA itself passes over what is no flag
+    }
+    return _written({**given, **_chosen(preset, command_buffers), **_parse(extra)})
 
 
 def without_paths(flags: tuple[str, ...]) -> tuple[str, ...]:
@@ -89,8 +121,27 @@ def without_paths(flags: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_ABSOLUTE.sub("PATH", flag) for flag in flags)
 
 
-def _parse(text: str) -> dict[str, str]:
-    found = {}
+def _chosen(preset: str, command_buffers: bool) -> dict[str, str | None]:
+    if preset not in PRESETS:
+        raise UsageError(f"There is no XLA preset '{preset}'; choose from {', '.join(PRESETS)}.")
+    return {**({} if command_buffers else _PLAIN_STREAMS), **PRESETS[preset]}
+
+
+def _written(flags: Mapping[str, str | None]) -> tuple[str, ...]:
+    return tuple(
+        f"--{name}" if value is None else f"--{name}={value}" for name, value in flags.items()
+    )
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # an open quote, which XLA takes as it is
+        return text.split()
+
+
+def _parse(text: str) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
     for word in text.split():
         match = _FLAG.fullmatch(word)
         if not match:
