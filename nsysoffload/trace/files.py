@@ -1,23 +1,18 @@
 """From what a user names to an SQLite export: a file, a run folder, or a report to be exported."""
 
 import os
-import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from nsysoffload.errors import TraceError
+from nsysoffload.trace.nsys_export import exported
 
 __all__ = ["export_of", "located", "report_name"]
 
 _SQLITE = b"SQLite format 3\0"
 _REPORTS = (".nsys-rep", ".qdrep")
-_VERSION = re.compile(r"version (\d+(?:\.\d+)+)")
-# What the analysis reads; `nsys export` takes these patterns since it knows --tables at all.
-_TABLES = "StringIds,CUPTI_.*,CUDA_.*,NVTX_.*,TARGET_INFO.*,META_DATA.*,ENUM_.*,DIAGNOSTIC_EVENT"
 
 
 def located(path: Path) -> Path:
@@ -67,7 +62,8 @@ def export_of(path: Path) -> Iterator[Path]:
     """
     if path.suffix in _REPORTS:
         with tempfile.TemporaryDirectory(prefix="nsysoffload-") as folder:
-            yield _exported(path, Path(folder))
+            export = exported(path, Path(folder))
+            yield export.rename(export.with_name(path.name))  # by which later errors name it
     else:
         _check(path)
         yield path
@@ -90,43 +86,3 @@ def _check(path: Path) -> None:
     elif head.startswith((b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh")):
         raise TraceError(f"{path.name} is compressed; unpack it first.")
     raise TraceError(f"{path.name} {what}; make one with 'nsys export --type sqlite'.")
-
-
-def _exported(report: Path, folder: Path) -> Path:
-    """Export a report with the nsys on PATH."""
-    nsys = shutil.which("nsys")
-    if nsys is None:
-        raise TraceError(
-            f"{report.name} is an Nsight Systems report and nsys is not on PATH; export it where"
-            f" nsys is, with 'nsys export --type sqlite {report.name}', and analyse that file."
-        )
-    target = folder / "export.sqlite"  # no name of ours, in which nsys may see placeholders
-    options = ["--type", "sqlite", "--force-overwrite", "true", "--output", str(target)]
-    if "--tables" in _run(report, nsys, "export", "--help").stdout:
-        options += ["--tables", _TABLES]
-    done = _run(report, nsys, "export", *options, str(report.resolve()))
-    if done.returncode != 0 or not target.is_file():
-        said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        said = said.replace(f"{report.resolve().parent}/", "").replace(f"{folder}/", "")
-        version = _VERSION.search(_run(report, nsys, "--version").stdout)
-        raise TraceError(
-            f"nsys {version[1] if version else '(unknown version)'} could not export {report.name}"
-            f" ({said[:300].rstrip('.')}); use the nsys that recorded it, or a newer one."
-        )
-    return target.rename(folder / report.name)  # by which later errors name it
-
-
-def _run(report: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except OSError as error:
-        raise TraceError(
-            f"nsys, which {report.name} needs, cannot be run ({error.strerror}); check it."
-        ) from error
