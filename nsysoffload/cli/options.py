@@ -12,7 +12,7 @@ import click
 
 from nsysoffload.errors import GateFailed, OffloadError
 
-__all__ = ["CONTEXT", "Group", "debug_option", "gate_options", "step_options", "warn"]
+__all__ = ["CONTEXT", "Group", "all_of", "debug_option", "gate_options", "step_options", "warn"]
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _DEBUG = "nsysoffload.debug"
@@ -84,7 +84,7 @@ debug_option = click.option(
 
 def step_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say what a training step is."""
-    return _all_of(
+    return all_of(
         command,
         click.option(
             "--step-range",
@@ -107,7 +107,7 @@ def step_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that limit metrics of the report."""
-    return _all_of(
+    return all_of(
         command,
         click.option(
             "--fail-under",
@@ -125,9 +125,10 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     )
 
 
-def _all_of(
+def all_of(
     command: Callable[..., None], *options: Callable[[Callable[..., None]], Callable[..., None]]
 ) -> Callable[..., None]:
+    """Add options to a command."""
     for option in reversed(options):  # help lists them in the order in which they are given
         command = option(command)
     return command

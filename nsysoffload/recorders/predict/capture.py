@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from nsysoffload.recorders.predict.constants import constants_for, measured
 from nsysoffload.recorders.predict.predict import STEPS, Options, Predicted, predict
 from nsysoffload.recorders.predict.run_folder import write_run
 from nsysoffload.recorders.predict.versions import VersionError
+from nsysoffload.recorders.variants import folder_name
 
 if TYPE_CHECKING:
     from workloads.config import Config
@@ -28,7 +28,6 @@ __all__ = [
     "Run",
     "capture",
     "compiled",
-    "folder_name",
     "options_of",
     "timed",
 ]
@@ -170,17 +169,6 @@ def timed(request: Request, variant: str, program: Compiled, options: Options, f
     predicted = predict(program, replace(options, variant=variant))
     write_run(folder, program, predicted, _arguments(request, variant))
     return Run(variant, folder, predicted)
-
-
-def folder_name(variant: str) -> str:
-    """Return the name of a variant's folder: the variant, with ``-`` for what names no file.
-
-    Examples
-    --------
-    >>> folder_name("offload:query,key")
-    'offload-query,key'
-    """
-    return re.sub(r"[^\w.,+=-]+", "-", variant).lstrip(".-") or "run"
 
 
 def options_of(request: Request) -> Options:

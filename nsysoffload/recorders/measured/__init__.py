@@ -1,0 +1,1 @@
+"""Record runs on GPUs, whatever profiles them: commands, run folders and checks."""

@@ -1,0 +1,133 @@
+"""Whether a recording is what it seems: GPU rows, whole steps and offloaded bytes."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nsysoffload.analysis import analyze
+from nsysoffload.errors import TraceError, UsageError
+from nsysoffload.recorders.measured.failures import Failure
+from nsysoffload.recorders.measured.request import Request
+from nsysoffload.report.expected import judged
+from nsysoffload.report.model import Device, Report
+
+__all__ = ["Unfit", "analyzed", "notes_on", "read_manifest"]
+
+_HOLES = ("process_without_gpu_rows",)
+_NO_MARKS = "window"
+
+
+class Unfit(Exception):
+    """A trace is not what it seems; says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.text)
+
+
+def analyzed(export: Path, request: Request) -> Report:
+    """Analyse what was recorded.
+
+    Raises
+    ------
+    Unfit
+        If there is no kernel in it, or a process whose launches left no GPU row.
+    """
+    try:
+        # Every step counts here, warm-up or not: they are to be there.
+        report = analyze(
+            export,
+            step_range=request.step_range,
+            step_kernel=request.step_kernel,
+            skip_steps=0,
+        )
+    except UsageError:
+        raise  # of the patterns for steps
+    except TraceError as error:
+        text = (
+            f"the recording holds no GPU work ({str(error).rstrip('.')}); record with the driver "
+            "and nsys of one age, and see nsysoffload doctor."
+        )
+        raise Unfit(Failure("no_gpu_rows", text)) from error
+    if not report.total.kernels:
+        text = (
+            "the recording holds launches but no kernels; see nsysoffload doctor for what is in "
+            "the way, and try --nsys-args '-t cuda-sw,nvtx'."
+        )
+        raise Unfit(Failure("no_kernels", text))
+    for warning in report.trace.warnings:
+        if warning.code in _HOLES:
+            text = (
+                f"a process was not recorded: {warning.message.rstrip('.')}; start workers by "
+                "spawn instead of fork, or try --nsys-args --trace-fork-before-exec=true."
+            )
+            raise Unfit(Failure("no_kernels", text))
+    return report
+
+
+def notes_on(report: Report, request: Request, manifest: Mapping[str, Any]) -> list[str]:
+    """Check steps and bytes; return what is to be noted although it passes.
+
+    Parameters
+    ----------
+    report : Report
+        Of `analyzed`.
+    request : Request
+        What was asked for.
+    manifest : mapping
+        What the workload wrote; empty for another command.
+
+    Raises
+    ------
+    Unfit
+        If whole steps are missing, or what is to be offloaded is not.
+    """
+    return [*_steps(report, request), *_bytes(report, request, manifest)]
+
+
+def _steps(report: Report, request: Request) -> list[str]:
+    unmarked = report.window.steps_found_by == _NO_MARKS
+    if unmarked and request.workload is None:
+        return [
+            "The command marks no steps, so it is not checked how many were recorded; name their "
+            "NVTX range with --step-range."
+        ]
+    whole = 0 if unmarked else min(len(device.steps) for device in report.devices)
+    if whole < request.steps:
+        text = (
+            f"the recording holds {whole} whole steps instead of {request.steps}; record from a "
+            "wait before the first to a wait after the last of them."
+        )
+        raise Unfit(Failure("steps_missing", text))
+    return []
+
+
+def _bytes(report: Report, request: Request, manifest: Mapping[str, Any]) -> list[str]:
+    expected = request.expect_offload or _declared(manifest)
+    if not expected:
+        return []
+    judgements = [_judged(device, expected) for device in report.devices if device.per_step]
+    for judgement in judgements:
+        if judgement.state == "problem":
+            raise Unfit(Failure("offload_missing", judgement.text))
+    return list(dict.fromkeys(j.text for j in judgements if j.state == "warning"))
+
+
+def _judged(device: Device, expected: int) -> Any:
+    assert device.per_step
+    return judged(expected, device.per_step.d2h.bytes, device.per_step.h2d.bytes)
+
+
+def _declared(manifest: Mapping[str, Any]) -> int:
+    declared = (manifest.get("offload") or {}).get("declared_bytes") or {}
+    return sum(declared.values())
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest that a workload wrote into a folder; empty if there is none."""
+    path = folder / "manifest.json"
+    if not path.is_file():
+        return {}
+    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return manifest

@@ -1,0 +1,1 @@
+"""Record a command under Nsight Systems."""
