@@ -147,7 +147,8 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--expect-offload",
             metavar="SIZE",
-            help="Bytes that each GPU moves to the host and back per step, such as 16GiB.",
+            help="Bytes that each GPU moves to the host and back per step, such as 16GiB; for "
+            "variants whose name begins with 'offload'.",
         ),
         click.option(
             "--bare/--no-bare",
@@ -320,11 +321,11 @@ def _measure(
 ) -> None:
     from nsysoffload.recorders.measured.capture import Capture
     from nsysoffload.recorders.measured.failures import RunFailed
-    from nsysoffload.recorders.variants import parse_variants
+    from nsysoffload.recorders.variants import ALONE, parse_variants
 
     request = _request(model, command, options)
     folder = Path(output) if output else Path("runs", model or _name(command))
-    wanted = parse_variants(variants or (("offload",) if model else ("run",)))
+    wanted = parse_variants(variants or (("offload",) if model else (ALONE,)))
     capture = Capture(request, _recorder(chosen, request, options), folder, os.environ, _say)
     if options["dry_run"]:
         for variant in wanted:

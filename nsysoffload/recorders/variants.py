@@ -8,7 +8,10 @@ from types import MappingProxyType
 
 from nsysoffload.errors import UsageError
 
-__all__ = ["Variant", "folder_name", "parse_variants"]
+__all__ = ["ALONE", "Variant", "folder_name", "parse_variants"]
+
+ALONE = "run"
+"""Name of what is recorded without any variants."""
 
 _ENVIRONMENT = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
 
@@ -91,4 +94,4 @@ def folder_name(variant: str) -> str:
     >>> folder_name("offload:query,key")
     'offload-query,key'
     """
-    return re.sub(r"[^\w.,+=-]+", "-", variant).lstrip(".-") or "run"
+    return re.sub(r"[^\w.,+=-]+", "-", variant).lstrip(".-") or ALONE

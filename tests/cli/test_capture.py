@@ -19,7 +19,7 @@ from nsysoffload.recorders import flags
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return lambda *words: CliRunner().invoke(main, ["capture", *words])
+    return lambda *words: CliRunner().invoke(main, ["capture", "--recorder", "predict", *words])
 
 
 def failed(result, exit_code, sentence):
@@ -102,7 +102,7 @@ def test_measured_constants_that_make_no_sense_are_refused(run, text, sentence):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "Missing option '--model'."),
+        ([], "Say what to record: either --model M, or a command after '--'."),
         (["--model", "tiny", "--target", "v100"], "'v100' is not one of 'gh200', 'gb200'"),
         (["--model", "tiny", "--xla-preset", "fast"], "'fast' is not one of 'default', 'lhs'"),
         (["--model", "tiny", "--steps", "0"], "0 is not in the range 1<=x<=100."),
@@ -172,7 +172,7 @@ def test_an_8b_model_on_eight_gpus_is_predicted_within_two_gigabytes(run, tmp_pa
     words = ["--model", "llama3.1-8b", "--mesh", "fsdp=8"]
     words += ["--variant", "offload", "--variant", "remat"]
     done = subprocess.run(
-        [sys.executable, "-c", MEASURED, "capture", *words],
+        [sys.executable, "-c", MEASURED, "capture", "--recorder", "predict", *words],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -236,6 +236,8 @@ def test_a_capture_that_is_ended_leaves_no_compiler_and_no_folder_behind(tmp_pat
     temporary.mkdir()
     words = [
         "capture",
+        "--recorder",
+        "predict",
         "--model",
         "tiny",
         "--variant",

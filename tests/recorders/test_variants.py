@@ -2,7 +2,7 @@ import pytest
 
 from nsysoffload.errors import UsageError
 from nsysoffload.recorders.ranks import Rank, rank_of
-from nsysoffload.recorders.variants import Variant, parse_variants
+from nsysoffload.recorders.variants import Variant, folder_name, parse_variants
 
 
 def test_a_variant_is_a_name():
@@ -34,6 +34,22 @@ def test_what_names_no_variant_is_refused(texts, message):
 
 def test_the_same_variant_twice_is_one():
     assert len(parse_variants(["remat", "remat"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("variant", "name"),
+    [
+        ("offload", "offload"),
+        ("offload-dots", "offload-dots"),
+        ("save:query,mlp_gate", "save-query,mlp_gate"),
+        ("offload: query", "offload-query"),
+        ("../../etc", "etc"),
+        (".", "run"),
+        ("", "run"),
+    ],
+)
+def test_a_folder_is_named_after_its_variant(variant, name):
+    assert folder_name(variant) == name
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ class Capture:
             own |= {key: bare_manifest[key] for key in ("compile_s", "memory", "offload")}
         notes = [
             *recorded.notes,
-            *notes_on(recorded.report, self.request, own),
+            *notes_on(recorded.report, self.request, variant, own),
             *_on_host(recorded.ended.printed),
         ]
         for note in notes:

@@ -9,8 +9,9 @@ from nsysoffload.analysis import analyze
 from nsysoffload.errors import TraceError, UsageError
 from nsysoffload.recorders.measured.failures import Failure
 from nsysoffload.recorders.measured.request import Request
+from nsysoffload.recorders.variants import ALONE, Variant
 from nsysoffload.report.expected import judged
-from nsysoffload.report.model import Device, Report
+from nsysoffload.report.model import Report
 
 __all__ = ["Unfit", "analyzed", "notes_on", "read_manifest"]
 
@@ -66,7 +67,9 @@ def analyzed(export: Path, request: Request) -> Report:
     return report
 
 
-def notes_on(report: Report, request: Request, manifest: Mapping[str, Any]) -> list[str]:
+def notes_on(
+    report: Report, request: Request, variant: Variant, manifest: Mapping[str, Any]
+) -> list[str]:
     """Check steps and bytes; return what is to be noted although it passes.
 
     Parameters
@@ -75,6 +78,8 @@ def notes_on(report: Report, request: Request, manifest: Mapping[str, Any]) -> l
         Of `analyzed`.
     request : Request
         What was asked for.
+    variant : Variant
+        What was recorded.
     manifest : mapping
         What the workload wrote; empty for another command.
 
@@ -83,7 +88,7 @@ def notes_on(report: Report, request: Request, manifest: Mapping[str, Any]) -> l
     Unfit
         If whole steps are missing, or what is to be offloaded is not.
     """
-    return [*_steps(report, request), *_bytes(report, request, manifest)]
+    return [*_steps(report, request), *_bytes(report, request, variant, manifest)]
 
 
 def _steps(report: Report, request: Request) -> list[str]:
@@ -103,25 +108,26 @@ def _steps(report: Report, request: Request) -> list[str]:
     return []
 
 
-def _bytes(report: Report, request: Request, manifest: Mapping[str, Any]) -> list[str]:
-    expected = request.expect_offload or _declared(manifest)
-    if not expected:
-        return []
-    judgements = [_judged(device, expected) for device in report.devices if device.per_step]
-    for judgement in judgements:
+def _bytes(
+    report: Report, request: Request, variant: Variant, manifest: Mapping[str, Any]
+) -> list[str]:
+    offload = manifest.get("offload") if manifest else {}
+    if offload is None or not variant.name.startswith(("offload", ALONE)):
+        return []  # it is to offload nothing
+    if offload.get("in_effect") is False:
+        where = "on the CPU there is none, so run it on a GPU"
+        if manifest.get("backend") != "cpu":
+            where = "see whether its policy names values that the model has"
+        text = f"offload is not in effect, for the compiled step uses no host memory; {where}."
+        raise Unfit(Failure("offload_missing", text))
+    declared = offload.get("declared_bytes") or {}
+    expected = request.expect_offload or sum(declared.values())
+    steps = [device.per_step for device in report.devices if device.per_step]
+    found = [judged(expected, step.d2h.bytes, step.h2d.bytes) for step in steps if expected]
+    for judgement in found:
         if judgement.state == "problem":
             raise Unfit(Failure("offload_missing", judgement.text))
-    return list(dict.fromkeys(j.text for j in judgements if j.state == "warning"))
-
-
-def _judged(device: Device, expected: int) -> Any:
-    assert device.per_step
-    return judged(expected, device.per_step.d2h.bytes, device.per_step.h2d.bytes)
-
-
-def _declared(manifest: Mapping[str, Any]) -> int:
-    declared = (manifest.get("offload") or {}).get("declared_bytes") or {}
-    return sum(declared.values())
+    return list(dict.fromkeys(each.text for each in found if each.state == "warning"))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

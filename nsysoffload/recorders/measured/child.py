@@ -1,6 +1,7 @@
 """Run a command to its end, in a process group of its own, and end the group with it."""
 
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -65,7 +66,7 @@ def run(
     limits: Limits,
     result: Callable[[], object] = lambda: None,
 ) -> Ended:
-    """Run a command; what it prints is added to a log.
+    """Run a command; it and what it prints are added to a log.
 
     Its processes are in a group of their own, so that a signal for this process does not reach
     them, and one for them reaches nobody else. However this function is left, the group is ended.
@@ -91,6 +92,8 @@ def run(
     """
     began = time.monotonic()
     with log.open("ab") as output:
+        output.write(f"$ {shlex.join(command)}\n".encode())
+        output.flush()
         start = output.tell()
         try:
             child = subprocess.Popen(

@@ -10,7 +10,8 @@ import sys
 if sys.argv[1:] == ["--version"]:
     print("NVIDIA Nsight Systems version 2025.3.2.474-253236389321v0")
 elif sys.argv[1:] == ["profile", "--help"]:
-    print("    -t, --trace=\\n    Possible values are 'cuda', 'cuda-sw'.\\n    --wait=", file=sys.{to})
+    help = "    -t, --trace=\\n    Possible values are 'cuda', 'cuda-sw'.\\n    --wait="
+    print(help, file=sys.{to})
 """
 
 

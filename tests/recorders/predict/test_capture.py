@@ -14,7 +14,6 @@ from nsysoffload.recorders.predict.capture import (
     Request,
     capture,
     compiled,
-    folder_name,
     options_of,
     timed,
 )
@@ -45,22 +44,6 @@ def manifest(run):
 
 
 # --- Names and options ---
-
-
-@pytest.mark.parametrize(
-    ("variant", "name"),
-    [
-        ("offload", "offload"),
-        ("offload-dots", "offload-dots"),
-        ("save:query,mlp_gate", "save-query,mlp_gate"),
-        ("offload: query", "offload-query"),
-        ("../../etc", "etc"),
-        (".", "run"),
-        ("", "run"),
-    ],
-)
-def test_a_folder_is_named_after_its_variant(variant, name):
-    assert folder_name(variant) == name
 
 
 @pytest.mark.parametrize(
