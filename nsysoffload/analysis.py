@@ -17,13 +17,16 @@ from nsysoffload.diagnosis.examine import examine
 from nsysoffload.errors import OffloadError, TraceError, UsageError
 from nsysoffload.hardware import LINKS, HostLink, gpu_named
 from nsysoffload.overlap.transfers import DeviceOverlap, measure
+from nsysoffload.report.amounts import parse_size
 from nsysoffload.report.compose import compose
+from nsysoffload.report.expected import judged_report, warned
 from nsysoffload.report.format import moment
 from nsysoffload.report.gates import checked, parse_gates
 from nsysoffload.report.model import Report
 from nsysoffload.report.ranks import ranked
 from nsysoffload.timeline.steps import StepRule, find_steps
 from nsysoffload.timeline.timeline import DeviceTimeline, Timeline, build
+from nsysoffload.trace import run_folder
 from nsysoffload.trace.files import export_of, located
 from nsysoffload.trace.reader import GPU_TABLES, read
 from nsysoffload.trace.tables import Trace
@@ -67,6 +70,7 @@ class Options:
     step_range: str | None = None
     step_kernel: str | None = None
     skip_steps: int | None = None
+    expect_offload: str | None = None
     fail_under: tuple[str, ...] = ()
     fail_over: tuple[str, ...] = ()
 
@@ -104,6 +108,7 @@ def analyze(
     step_range: str | None = None,
     step_kernel: str | None = None,
     skip_steps: int | None = None,
+    expect_offload: str | int | None = None,
     fail_under: str | Sequence[str] = (),
     fail_over: str | Sequence[str] = (),
     processes: int = 1,
@@ -114,8 +119,9 @@ def analyze(
     Parameters
     ----------
     traces : path or iterable of path
-        One trace, or one per rank: then the report details the slowest, that is the one with the
-        longest median step, or without steps the longest window, and lists all.
+        One trace, or one per rank, or a folder that holds those of ranks, ``rank0`` and so on: then
+        the report details the slowest, that is the one with the longest median step, or without
+        steps the longest window, and lists all.
     window : str or tuple of int, optional
         ``A..B`` with units, or start and end in nanoseconds, on the trace's own clock; by default
         all that was recorded.
@@ -132,6 +138,10 @@ def analyze(
         Regular expression for the name of a kernel that opens each step.
     skip_steps : int, optional
         How many leading steps to leave out; by default those that are clearly warm-up.
+    expect_offload : str or int, optional
+        Bytes that each device should move to the host and back in a step, such as ``16GiB``; under
+        half of it in either direction fails as a gate. By default what the run folder says, which
+        only gives a warning.
     fail_under, fail_over : str or sequence of str, optional
         Gates, ``NAME=NUMBER``; see `nsysoffload.report.gates`. What became of them is in
         ``report.gates``.
@@ -149,7 +159,7 @@ def analyze(
         If an option cannot be read or does not fit the trace.
     """
     named = [traces] if isinstance(traces, str | os.PathLike) else list(traces)
-    paths = [located(Path(path)) for path in named]
+    paths = [located(trace) for path in named for trace in run_folder.rank_traces(Path(path))]
     devices = [device] if isinstance(device, str | int) else device
     options = Options(
         window=_written(window),
@@ -160,6 +170,7 @@ def analyze(
         step_range=step_range,
         step_kernel=step_kernel,
         skip_steps=skip_steps,
+        expect_offload=None if expect_offload is None else str(expect_offload),
         fail_under=_several(fail_under),
         fail_over=_several(fail_over),
     )
@@ -169,9 +180,17 @@ def analyze(
         raise UsageError("No trace was given; name at least one.")
     if len({path.resolve() for path in paths}) < len(paths):
         raise UsageError("A trace is given twice; name each rank's trace once.")
-    if len(paths) == 1:
-        return checked(_analyzed(paths[0], options, progress), limits)
-    return checked(ranked(paths, _all_analyzed(paths, options, processes, progress)), limits)
+    report = (
+        _analyzed(paths[0], options, progress)
+        if len(paths) == 1
+        else ranked(paths, _all_analyzed(paths, options, processes, progress))
+    )
+    if options.expect_offload is None:
+        return checked(report, limits)
+    expected = judged_report(report, parse_size(options.expect_offload))
+    if expected.state == "warning":
+        report = warned(report, expected)
+    return checked(report, limits, expected)
 
 
 # --- One trace ---
@@ -201,6 +220,8 @@ def _check(options: Options) -> None:
         _pattern(pattern)
     if options.skip_steps is not None and options.skip_steps < 0:
         raise UsageError(f"{options.skip_steps} steps cannot be skipped; give 0 or more.")
+    if options.expect_offload is not None:
+        parse_size(options.expect_offload)
     if options.link and options.link not in LINKS:
         raise UsageError(f"Link '{options.link}' is not known; choose from {', '.join(LINKS)}.")
 
@@ -234,7 +255,12 @@ def _analyzed(path: Path, options: Options, progress: Progress | None = None) ->
         )
         for overlap in overlaps
     ]
-    return compose(timeline, examined, window, options.given())
+    run = run_folder.read(path)
+    report = compose(timeline, examined, window, options.given(), run)
+    expected_bytes = run.recording and run.recording.expect_offload_bytes
+    if options.expect_offload is None and expected_bytes:
+        return warned(report, judged_report(report, expected_bytes))
+    return report
 
 
 def _link(timeline: Timeline, overlap: DeviceOverlap, name: str | None) -> HostLink | None:

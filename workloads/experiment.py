@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 
 import jax
 
@@ -12,7 +13,8 @@ from nsysoffload.errors import UsageError
 from workloads import loop, memory
 from workloads.data import Source
 from workloads.flops import flops
-from workloads.instrument import Switch, cuda_runtime
+from workloads.instrument import CudaSwitch, Switch, cuda_runtime
+from workloads.jax_profile import JaxProfile
 from workloads.loop import Plan, StepRecord
 from workloads.manifest import Manifest, Needs, Offload, Program, needs, speed, xla_flags
 from workloads.policies import is_offload
@@ -28,6 +30,7 @@ def train(
     optimizer: str,
     offload_optimizer: bool,
     seed: int,
+    profile: Path | None = None,
     progress: Callable[[StepRecord], None],
     say: Callable[[str], None],
 ) -> Manifest:
@@ -43,6 +46,9 @@ def train(
         What the step was built with.
     seed : int
         Of the first weights and of the tokens.
+    profile : Path, optional
+        Folder for a profile of `jax.profiler`; without one a profiler outside is told when to
+        record.
     progress : function
         Called with each step's record as soon as it is known.
     say : function
@@ -67,9 +73,9 @@ def train(
         compile_s = time.perf_counter() - began
         used = needs(memory.memory(compiled))
         offload = _offload(step, used, note)
-        switch = _switch(step, note)
+        switch = JaxProfile(profile) if profile else _cuda_switch(step, note)
         records = loop.run(compiled, step.init(seed), _batches(step, seed), plan, switch, progress)
-    devices = step.mesh.devices.flatten().tolist()
+    device = step.mesh.devices.flat[0]
     work = flops(step.config, step.batch, step.seq).model
     return Manifest(
         program=Program(
@@ -85,17 +91,17 @@ def train(
             seed=seed,
         ),
         config=step.config,
-        devices=len(devices),
-        device_kind=devices[0].device_kind,
-        backend=devices[0].platform,
+        devices=step.mesh.devices.size,
+        device_kind=device.device_kind,
+        backend=device.platform,
         jax_version=jax.__version__,
         jaxlib_version=version("jaxlib"),
         xla_flags=xla_flags(os.environ.get("XLA_FLAGS", "")),
         compile_s=compile_s,
         memory=used,
         offload=offload,
-        device_peak_bytes=memory.peak_bytes(devices),
-        speed=speed(records, step.batch * step.seq, work, len(devices)),
+        device_peak_bytes=memory.peak_bytes(step.mesh.local_devices),
+        speed=speed(records, step.batch * step.seq, work, step.mesh.devices.size),
         steps=tuple(records),
         notes=tuple(notes),
     )
@@ -120,7 +126,10 @@ def _batches(step: Step, seed: int) -> Callable[[int], jax.Array]:
 
     def batch(index: int) -> jax.Array:
         tokens = source.batch(index, step.batch, step.seq)
-        placed: jax.Array = jax.device_put(tokens, step.tokens.sharding)
+        # Each process has all tokens and places those of its own devices.
+        placed: jax.Array = jax.make_array_from_callback(
+            tokens.shape, step.tokens.sharding, tokens.__getitem__
+        )
         return placed
 
     return batch
@@ -137,13 +146,13 @@ def _offload(step: Step, used: Needs, note: Callable[[str], None]) -> Offload | 
     return Offload(memory.declared_offload(step), in_effect)
 
 
-def _switch(step: Step, note: Callable[[str], None]) -> Switch:
+def _cuda_switch(step: Step, note: Callable[[str], None]) -> Switch:
     if _platform(step) == "cpu":
-        return Switch(None, note)
+        return CudaSwitch(None, note)
     runtime = cuda_runtime()
     if runtime is None:
         note("No libcudart was found, so cudaProfilerStart is not called; record the whole run.")
-    return Switch(runtime, note)
+    return CudaSwitch(runtime, note)
 
 
 def _platform(step: Step) -> str:

@@ -1,25 +1,28 @@
-"""What a profiler sees of a run: NVTX ranges on the host, and a switch that says when to record.
+"""What a profiler sees of a run: ranges on the host, and a switch that says when to record.
 
 ::
 
     data | train_step                | data | train_step                |
          |   dispatch | wait         |      |   dispatch | wait         |
 
-Ranges of `jax.profiler` do not show in Nsight Systems, those of the `nvtx` package do. Each carries
-the step's index as payload: nsysoffload finds steps by ranges named `STEP`, all by the same name.
+Ranges of the `nvtx` package show in Nsight Systems and those of `jax.profiler` in its own profiles,
+so there are both. Each carries the step's index: nsysoffload finds steps by ranges named `STEP`, all
+by the same name.
 """
 
 import ctypes
 import ctypes.util
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol
 
 import nvtx
+from jax.profiler import StepTraceAnnotation, TraceAnnotation
 
-__all__ = ["DATA", "DISPATCH", "STEP", "WAIT", "Switch", "cuda_runtime", "span"]
+__all__ = ["DATA", "DISPATCH", "STEP", "WAIT", "CudaSwitch", "Switch", "cuda_runtime", "span"]
 
 STEP = "train_step"
 DATA = "data"
@@ -29,15 +32,27 @@ WAIT = "wait"
 _MAPS = Path("/proc/self/maps")
 
 
-def span(name: str, step: int) -> AbstractContextManager[object]:
-    """Context that is one NVTX range; it costs next to nothing where nobody listens."""
-    made: AbstractContextManager[object] = nvtx.annotate(name, payload=step)
-    return made
+@contextmanager
+def span(name: str, step: int) -> Iterator[None]:
+    """Context that is one range; it costs next to nothing where nobody listens."""
+    annotation = StepTraceAnnotation if name == STEP else TraceAnnotation
+    with nvtx.annotate(name, payload=step), annotation(name, step_num=step):
+        yield
+
+
+class Switch(Protocol):
+    """Tells a profiler when to record."""
+
+    def start(self) -> None:
+        """Begin to record."""
+
+    def stop(self) -> None:
+        """Stop recording."""
 
 
 @dataclass(frozen=True)
-class Switch:
-    """Tells a waiting profiler, such as ``nsys profile -c cudaProfilerApi``, when to record.
+class CudaSwitch:
+    """Tells a profiler that waits for it, such as ``nsys profile -c cudaProfilerApi``.
 
     Attributes
     ----------

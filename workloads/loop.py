@@ -140,7 +140,7 @@ def run(
     plan : Plan
         Which steps, and when to wait.
     switch : Switch
-        Of a profiler.
+        Of a profiler, which is started and stopped while the devices are idle.
     progress : function
         Called with each step's record as soon as it is known.
 

@@ -118,7 +118,7 @@ class Manifest:
     config : Config
         Sizes of the model.
     devices : int
-        How many, all of ``device_kind``.
+        How many, of all processes, all of ``device_kind``.
     xla_flags : tuple of str
         See `xla_flags`.
     compile_s : float
@@ -126,7 +126,7 @@ class Manifest:
     offload : Offload or None
         None for a policy that offloads no activations.
     device_peak_bytes : int or None
-        Most memory in use on any device, of the whole process; None where it isn't counted.
+        Most memory in use on any device of this process, so far; None where it isn't counted.
     steps : tuple of StepRecord
         All of them, in order.
     notes : tuple of str

@@ -1,6 +1,8 @@
 """`python -m workloads.train`: train a model on synthetic tokens, ready to be profiled."""
 
 import logging
+import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsysoffload.errors import OffloadError, UsageError
+from nsysoffload.recorders.ranks import Rank
 
 if TYPE_CHECKING:
     from workloads.loop import StepRecord
@@ -91,16 +94,29 @@ class _Command(click.Command):
     "counted from 0, or the first N.  [default: all]",
 )
 @click.option(
+    "--jax-profile",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Record those steps with jax.profiler into DIR instead; not under nsys.",
+)
+@click.option(
     "--dispatch-ahead",
     is_flag=True,
     help="Do not wait for a step before dispatching the next.",
+)
+@click.option(
+    "--distributed/--no-distributed",
+    default=None,
+    help="Whether the tasks of srun or mpirun train one model together.  [default: if there are "
+    "several]",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Folder of manifest.json.  [default: reports/train/MODEL/POLICY]",
+    help="Folder of manifest.json, for each process its own.  [default: "
+    "reports/train/MODEL/POLICY, and in it rankK for one of several]",
 )
 def main(
     model: str,
@@ -116,10 +132,15 @@ def main(
     attention: str,
     seed: int,
     profile_steps: str | None,
+    jax_profile: Path | None,
     dispatch_ahead: bool,
+    distributed: bool | None,
     output: Path | None,
 ) -> None:
     """Train a decoder on synthetic tokens, on all devices that JAX finds.
+
+    Started by srun or mpirun as several tasks, these are the devices of all of them, and the first
+    task alone prints. With --no-distributed each task trains by itself.
 
     Every step is waited for, so each has its own time and all its work lies in its NVTX range
     train_step. With --dispatch-ahead the host runs ahead as in real training: the gap between steps
@@ -148,10 +169,16 @@ def main(
 
     from workloads import experiment, loop, manifest
     from workloads.config import model as model_named
+    from workloads.distributed import join
+    from workloads.jax_profile import check_alone
     from workloads.sharding import make_mesh, parse_mesh
     from workloads.step import build
 
-    folder = output or Path("reports", "train", model, policy.replace(":", "-"))
+    if jax_profile:
+        check_alone(os.environ)
+    rank = join(os.environ, distributed)
+    say = _saying(rank)
+    folder = output or _folder(model, policy, rank)
     plan = loop.plan(steps, warmup, profile_steps, ahead=dispatch_ahead)
     step = build(
         model_named(model, layers),
@@ -165,19 +192,33 @@ def main(
     )
     manifest.writable(folder)
     devices = step.mesh.devices
-    _say(f"Compiling {model}, policy {policy}, for {devices.size} x {devices.flat[0].device_kind}.")
+    say(f"Compiling {model}, policy {policy}, for {devices.size} x {devices.flat[0].device_kind}.")
     made = experiment.train(
         step,
         plan,
         optimizer=optimizer,
         offload_optimizer=offload_optimizer,
         seed=seed,
-        progress=_progress,
-        say=_say,
+        profile=jax_profile,
+        progress=lambda record: say(_progress(record)),
+        say=say,
     )
     path = manifest.write(made, folder)
-    click.echo(_summary(made), nl=False)
-    click.echo(path)
+    if not rank or rank.index == 0:
+        click.echo(_summary(made), nl=False)
+        click.echo(path)
+
+
+def _folder(model: str, policy: str, rank: Rank | None) -> Path:
+    folder = Path("reports", "train", model, policy.replace(":", "-"))
+    return folder / f"rank{rank.index}" if rank else folder
+
+
+def _saying(rank: Rank | None) -> Callable[[str], None]:
+    """Return what takes sentences for people: of several processes the first prints them."""
+    if rank and rank.index > 0:
+        return lambda sentence: None
+    return lambda sentence: click.echo(sentence, err=True)
 
 
 def _check_installed() -> None:
@@ -197,16 +238,13 @@ def _without_traceback(record: logging.LogRecord) -> bool:
     return True
 
 
-def _say(sentence: str) -> None:
-    click.echo(sentence, err=True)
-
-
-def _progress(step: "StepRecord") -> None:
+def _progress(step: "StepRecord") -> str:
+    """Line on a step."""
     loss, norm = (
         "not finite" if value is None else f"{value:.4f}" for value in (step.loss, step.grad_norm)
     )
     remark = "" if step.warm else "  warm-up"
-    _say(f"step {step.index:4d}  loss {loss}  grad norm {norm}  {step.ms:.2f} ms{remark}")
+    return f"step {step.index:4d}  loss {loss}  grad norm {norm}  {step.ms:.2f} ms{remark}"
 
 
 def _summary(made: "Manifest") -> str:

@@ -7,6 +7,7 @@ import click
 from nsysoffload.cli.analyze import analyze
 from nsysoffload.cli.capture import capture
 from nsysoffload.cli.demo import demo
+from nsysoffload.cli.doctor import doctor
 from nsysoffload.cli.options import CONTEXT, Group, debug_option
 
 __all__ = ["main"]
@@ -40,3 +41,4 @@ def main() -> None:
 main.add_command(analyze)
 main.add_command(capture)
 main.add_command(demo)
+main.add_command(doctor)

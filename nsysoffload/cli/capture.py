@@ -332,7 +332,7 @@ def _measure(
             for planned in capture.planned(variant):
                 click.echo(planned)
         return
-    _preflight(chosen, request, folder, options)
+    _preflight(chosen, request, folder, options["nsys"])
     try:
         runs = capture.runs(wanted)
     except RunFailed as failed:
@@ -379,16 +379,26 @@ def _recorder(chosen: str, request: "Request", options: dict[str, Any]) -> "Reco
     return NsysRecorder(find(options["nsys"]), when, options["nsys_args"], rank_of(os.environ))
 
 
-def _preflight(chosen: str, request: "Request", folder: Path, options: dict[str, Any]) -> None:
+# Checks that say nothing about a command, whose Python may be another one.
+_OF_MODELS = ("jax", "plugin")
+
+
+def _preflight(chosen: str, request: "Request", folder: Path, nsys: str | None) -> None:
     """Look at the machine before anything is run: what cannot work is refused, the rest told."""
     from nsysoffload.recorders.doctor import examine
 
-    found = examine(folder, environment=os.environ, nsys=options["nsys"])
+    found = examine(folder, environment=os.environ, nsys=nsys, offload=request.workload is not None)
+    passed_over = (
+        *(() if request.workload else _OF_MODELS),
+        *(() if chosen == "nsys" else ("nsys",)),
+    )
     for check in found.checks:
+        if check.name in passed_over or check.state == "ok":
+            continue
+        text = f"{check.text} {check.advice}".strip()
         if check.state == "problem":
-            raise UsageError(f"{check.text} {check.advice}".strip())
-        if check.state == "warning":
-            warn(check.name, f"{check.text} {check.advice}".strip())
+            raise UsageError(text)
+        warn(check.name, text)
 
 
 def _name(command: tuple[str, ...]) -> str:

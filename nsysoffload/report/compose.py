@@ -1,6 +1,7 @@
 """Measurements -> `Report`: the one place where the report's fields are filled."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -36,11 +37,13 @@ from nsysoffload.report.model import (
     Window,
 )
 from nsysoffload.report.notes import step_warnings, warnings_of
+from nsysoffload.report.recorded import numerics_differ, run_warnings
 from nsysoffload.report.steps import lost_by_owner, median, median_step, per_step, steps
-from nsysoffload.report.verdict import verdict
+from nsysoffload.report.verdict import unusable, verdict
 from nsysoffload.timeline.intervals import covered_ns, spans_of
 from nsysoffload.timeline.kernels import KINDS, is_copy_like
 from nsysoffload.timeline.timeline import Timeline
+from nsysoffload.trace.run_folder import RunFolder
 from nsysoffload.trace.tables import UNSET
 
 __all__ = ["compose"]
@@ -60,6 +63,7 @@ def compose(
     examined: Sequence[Examined],
     window: tuple[int, int] | None,
     options: Mapping[str, Any],
+    run: RunFolder | None = None,
 ) -> Report:
     """Fill the report of one trace.
 
@@ -73,21 +77,25 @@ def compose(
         The window that was asked for.
     options : mapping
         Options that were given, for the reader to repeat.
+    run : RunFolder, optional
+        What the trace's folder says of it.
     """
+    run = run or RunFolder()
     overlaps = [one.overlap for one in examined]
     gpus = timeline.trace.gpus
     devices = tuple(_device(gpus.iloc[one.overlap.device.number], one) for one in examined)
     named = [(device.id, one) for device, one in zip(devices, examined, strict=True)]
     total = _total(devices)
-    prediction = timeline.trace.source.prediction
+    trace = timeline.trace.source
+    prediction, recording = trace.prediction, run.recording
+    made = prediction.preset if prediction else None
+    preset = recording.xla_preset if recording else made
     found = findings(
         [(device.id, one, device.per_step) for device, one in zip(devices, examined, strict=True)],
-        prediction.preset if prediction else None,
+        preset,
     )
     found_by = examined[0].steps.found_by
-    trace = timeline.trace.source
-    prediction = trace.prediction
-    return Report(
+    report = Report(
         tool=Tool("nsysoffload", version("nsysoffload"), dict(options)),
         verdict=verdict(
             total,
@@ -104,7 +112,11 @@ def compose(
             recorder=trace.recorder,
             nsys_version=trace.nsys_version,
             export_schema=trace.export_schema,
-            warnings=(*warnings_of(timeline, overlaps, window), *step_warnings(named)),
+            warnings=(
+                *run_warnings(run),
+                *warnings_of(timeline, overlaps, window),
+                *step_warnings(named),
+            ),
         ),
         window=Window(
             source="requested" if window else "recorded",
@@ -125,11 +137,16 @@ def compose(
         findings=found,
         stalls=tuple(stall for name, one in named for stall in stalls(name, one)),
         contention=tuple(row for name, one in named for row in _contention(name, one)),
-        memory=prediction.memory if prediction else None,
+        recording=recording,
+        memory=prediction.memory if prediction else run.memory,
         range=prediction.step if prediction else None,
         prediction=prediction,
         lanes=_lanes(devices, examined),
     )
+    differing = numerics_differ(report)
+    if differing:
+        return replace(report, verdict=unusable(report.verdict, differing))
+    return report
 
 
 # --- Devices ---

@@ -36,7 +36,7 @@ def findings(
     devices : sequence of (str, Examined, PerStep or None)
         Id of each device, what is known of it, and the medians of its steps.
     preset : str, optional
-        Name of the XLA flags of a predicted run: what is on already is not advised.
+        Name of the XLA flags of the run: what is on already is not advised.
     """
     moving = {name: device.measurements.moving for name, device, _ in devices}
     found = [

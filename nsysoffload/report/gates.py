@@ -3,41 +3,33 @@
 A limit must hold on every device, so a gate shows the device that is worst for it: the lowest value
 for a limit from below, the highest for one from above. If the trace cannot tell the value of any
 device, the gate fails and says why.
+
+Two gates are no limits: ``expect_offload``, where bytes were said to be expected, and ``numerics``,
+which is there, and fails, where the run does not compute what it should.
 """
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from nsysoffload.errors import GateFailed, UsageError, unknown_name
+from nsysoffload.report.amounts import SIZES, TIMES, amount, parse_size
+from nsysoffload.report.expected import Judgement
 from nsysoffload.report.format import labels
 from nsysoffload.report.metrics import METRICS, Measured
 from nsysoffload.report.model import Gate, Report
+from nsysoffload.report.recorded import numerics_differ
 
-__all__ = ["METRICS", "Limit", "checked", "parse_gates", "raise_failed", "sentence"]
+__all__ = ["METRICS", "Limit", "checked", "parse_gates", "parse_size", "raise_failed", "sentence"]
 
-_TIMES: Mapping[str, Decimal | int] = {
-    "ns": Decimal("1e-6"),
-    "us": Decimal("1e-3"),
-    "µs": Decimal("1e-3"),
-    "ms": 1,
-    "s": 1000,
-}
-_SIZES: Mapping[str, Decimal | int] = {
-    "B": 1,
-    **{f"{letter}B": 1000**power for power, letter in enumerate("kMGT", 1)},
-    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
-}
 _SUFFIXES: Mapping[str, Mapping[str, Decimal | int]] = {
     "%": {"%": 1},
-    "ms": _TIMES,
+    "ms": TIMES,
     "GB/s": {"GB/s": 1},
-    "B": _SIZES,
+    "B": SIZES,
     "": {},
 }
-_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?)\s*([^\d\s].*)?", re.I)
 
 
 @dataclass(frozen=True)
@@ -97,16 +89,18 @@ def _limit(text: str, kind: str) -> Limit:
 
 def _number(text: str, name: str) -> float:
     unit = METRICS[name].unit
-    match = _NUMBER.fullmatch(text)
-    if not match:
+    written = amount(text)
+    if not written:
         raise UsageError(f"'{text}' is no number to limit {name} by; write it like {name}=5.")
-    suffix = match[2] or ""
+    suffix = written.unit
     if suffix and suffix not in _SUFFIXES[unit]:
         fitting = f"is in {', '.join(_SUFFIXES[unit])}" if unit else "has no unit"
         raise UsageError(f"{name} {fitting}, not in '{suffix}'; correct {name}={text}.")
-    value = float(Decimal(match[1]) * (_SUFFIXES[unit][suffix] if suffix else 1))
+    value = float(written.times(_SUFFIXES[unit][suffix] if suffix else 1))
     if not 0 <= value < math.inf or (unit == "%" and value > 100):
-        raise UsageError(f"{name} is never {match[1]}{suffix}, so that is no limit; correct it.")
+        raise UsageError(
+            f"{name} is never {written.number}{suffix}, so that is no limit; correct it."
+        )
     if unit == "%" and not suffix and 0 < value <= 1:
         raise UsageError(
             f"{name} is in percent, and {text} is next to nothing; write {name}=80, or"
@@ -118,9 +112,26 @@ def _number(text: str, name: str) -> float:
 # --- Gates ---
 
 
-def checked(report: Report, limits: Sequence[Limit]) -> Report:
-    """Return the report with a gate for each limit."""
-    return replace(report, gates=tuple(_gate(report, limit) for limit in limits))
+def checked(report: Report, limits: Sequence[Limit], expected: Judgement | None = None) -> Report:
+    """Return the report with a gate for each limit, and before these the gates that are none.
+
+    Parameters
+    ----------
+    report : Report
+        The report.
+    limits : sequence of Limit
+        What is asked of its metrics.
+    expected : Judgement, optional
+        Of the bytes that were expected to be offloaded.
+    """
+    gates = [_gate(report, limit) for limit in limits]
+    if expected:
+        text = expected.text.removesuffix(".")
+        passed = expected.state != "problem"
+        gates.insert(0, Gate("expect_offload", "check", None, None, passed, text))
+    if differing := numerics_differ(report):
+        gates.insert(0, Gate("numerics", "check", None, None, False, differing))
+    return replace(report, gates=tuple(gates))
 
 
 def _gate(report: Report, limit: Limit) -> Gate:
@@ -157,7 +168,11 @@ def sentence(gate: Gate) -> str:
     'stall_ms 5 ms is not over 5 ms'
     >>> sentence(Gate("overlap.h2d", "under", 80.0, None, False, "no kernel was recorded"))
     'overlap.h2d is unknown, and must not be under 80 %: no kernel was recorded'
+    >>> sentence(Gate("numerics", "check", None, None, False, "numerics differ from step 1"))
+    'numerics: numerics differ from step 1'
     """
+    if gate.limit is None:
+        return f"{gate.name}: {gate.reason}"
     limit = _amount(gate.name, f"{gate.limit:.12g}")
     if gate.value is None:
         return f"{gate.name} is unknown, and must not be {gate.kind} {limit}: {gate.reason}"

@@ -21,6 +21,7 @@ _ORDER = (
     "tool",
     "verdict",
     "trace",
+    "recording",
     "window",
     "devices",
     "total",

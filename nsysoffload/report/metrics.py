@@ -15,7 +15,7 @@ __all__ = ["METRICS", "Measured", "Metric"]
 
 _NO_STEPS = "no whole training step was recorded"
 _NO_XLA = "the trace names no XLA operation"
-_NO_MEMORY = "only predicted traces say what memory a step needs"
+_NO_MEMORY = "neither a prediction nor the manifest of a run says what memory a step needs"
 
 
 class Measured(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any
 from nsysoffload.overlap.link import SizeClass
 from nsysoffload.report.lanes import Lane
 from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
+from nsysoffload.trace.run_folder import Numerics, Recording, RunMemory
 
 __all__ = [
     "SCHEMA",
@@ -31,11 +32,14 @@ __all__ = [
     "Link",
     "Memory",
     "Migrations",
+    "Numerics",
     "PerStep",
     "Prediction",
     "Range",
     "Rank",
+    "Recording",
     "Report",
+    "RunMemory",
     "SizeClass",
     "Stall",
     "Step",
@@ -68,7 +72,8 @@ class Verdict:
     """The answer in one sentence, and as a word for scripts.
 
     ``outcome`` is ``hidden`` (overlap of 95 % or more, and no copy starves under kernels),
-    ``partly_hidden``, ``exposed`` (under 5 %), ``no_transfers`` or ``cannot_tell``.
+    ``partly_hidden``, ``exposed`` (under 5 %), ``no_transfers``, ``cannot_tell``, or
+    ``not_usable``: the run does not compute what it should, whatever it hides.
     """
 
     text: str
@@ -485,12 +490,13 @@ class Gate:
     """A limit on a metric of the report.
 
     ``kind`` is ``under`` (fails below the limit) or ``over`` (fails above it). A ``value`` of
-    ``None`` fails, and ``reason`` says why there is none.
+    ``None`` fails, and ``reason`` says why there is none. A ``check`` is no limit, and has neither
+    limit nor value: ``reason`` says what was found.
     """
 
     name: str
     kind: str
-    limit: float
+    limit: float | None
     value: float | None
     passed: bool
     reason: str | None = None
@@ -516,7 +522,11 @@ class Rank:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole report. ``findings`` come worst first."""
+    """The whole report. ``findings`` come worst first.
+
+    ``recording`` is how a run was recorded, where its folder says so. ``memory`` is a `Memory` of a
+    predicted step, a `RunMemory` of a measured one.
+    """
 
     tool: Tool
     verdict: Verdict
@@ -531,7 +541,8 @@ class Report:
     findings: tuple[Finding, ...] = ()
     stalls: tuple[Stall, ...] = ()
     contention: tuple[Contention, ...] = ()
-    memory: Memory | None = None
+    recording: Recording | None = None
+    memory: Memory | RunMemory | None = None
     range: Range | None = None
     prediction: Prediction | None = None
     gates: tuple[Gate, ...] = ()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from nsysoffload.errors import OffloadError
 from nsysoffload.report.model import PerStep, Rank, Report, Warning_
+from nsysoffload.report.recorded import numerics_differ
+from nsysoffload.report.verdict import unusable
 
 __all__ = ["ranked"]
 
@@ -39,13 +41,29 @@ def ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> R
     warnings = (
         *slowest.trace.warnings,
         *_others(reports[1:]),
+        *_absent(reports),
         *(Warning_("trace_unusable", _naming(label, error)) for label, error in errors),
     )
-    return replace(
+    shown = replace(
         slowest,
         trace=replace(slowest.trace, file=reports[0][0], warnings=warnings),
         ranks=tuple(_rank(label, report) for label, report in reports),
     )
+    differing = numerics_differ(shown)
+    if differing and not numerics_differ(slowest):
+        return replace(shown, verdict=unusable(shown.verdict, differing))
+    return shown
+
+
+def _absent(reports: Sequence[tuple[str, Report]]) -> list[Warning_]:
+    """Say how many ranks ran and are not here, where their recordings know."""
+    counts = [report.recording.ranks or 0 for _, report in reports if report.recording]
+    if max(counts, default=0) <= len(reports):
+        return []
+    message = (
+        f"{len(reports)} of {max(counts)} ranks are in this report; a slower one may be missing."
+    )
+    return [Warning_("ranks_missing", message)]
 
 
 def _naming(label: str, error: OffloadError) -> str:

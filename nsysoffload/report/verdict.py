@@ -15,7 +15,7 @@ from nsysoffload.report.model import (
     Verdict,
 )
 
-__all__ = ["EXPOSED_BELOW", "HIDDEN_FROM", "slowest", "verdict"]
+__all__ = ["EXPOSED_BELOW", "HIDDEN_FROM", "slowest", "unusable", "verdict"]
 
 HIDDEN_FROM = 0.95
 EXPOSED_BELOW = 0.05
@@ -68,6 +68,19 @@ def verdict(
     if kind != "measured":
         text = f"Predicted: {text[0].lower()}{text[1:]}"
     return replace(answer, text=text)
+
+
+def unusable(answer: Verdict, why: str) -> Verdict:
+    """Say first that a run is not to be used, then what it would show.
+
+    Parameters
+    ----------
+    answer : Verdict
+        The verdict on its transfers.
+    why : str
+        Words without a full stop.
+    """
+    return Verdict(f"Not to be used: {why}. {answer.text}", "not_usable")
 
 
 def slowest(devices: Sequence[Device]) -> Device | None:

@@ -1,4 +1,7 @@
-"""From what a user names to an SQLite export: a file, a run folder, or a report to be exported."""
+"""From what a user names to an SQLite export: a file, a run folder, a report or profile to export.
+
+A profile of `jax.profiler` is a file ``HOST.xplane.pb`` in ``FOLDER/plugins/profile/DATE``.
+"""
 
 import os
 import tempfile
@@ -8,15 +11,21 @@ from pathlib import Path
 
 from nsysoffload.errors import TraceError
 from nsysoffload.trace.nsys_export import exported
+from nsysoffload.trace.xplane.convert import export
 
-__all__ = ["export_of", "located", "report_name"]
+__all__ = ["export_of", "located", "public", "report_name"]
 
 _SQLITE = b"SQLite format 3\0"
 _REPORTS = (".nsys-rep", ".qdrep")
+_PROFILE = ".xplane.pb"
+_PROFILES = ("plugins", "profile")  # below the folder that jax.profiler was given
+_SHOWN = 4  # of the profiles of a folder
 
 
 def located(path: Path) -> Path:
-    """Return the trace that a path names: itself, or the ``trace.sqlite`` of a run folder.
+    """Return the trace that a path names: itself, or the one of a folder.
+
+    That is the ``trace.sqlite`` of a run folder, else the latest profile in the folder.
 
     Raises
     ------
@@ -32,11 +41,7 @@ def located(path: Path) -> Path:
 def _located(path: Path) -> Path:
     if path.is_dir():
         inside = path / "trace.sqlite"
-        if not inside.is_file():
-            raise TraceError(
-                f"{path.name or path} is a folder without a trace.sqlite; name a trace in it."
-            )
-        return inside
+        return inside if inside.is_file() else _profile(path)
     if not path.exists():
         raise TraceError(f"{path.name or path} does not exist; check the path.")
     if not path.is_file():
@@ -44,26 +49,67 @@ def _located(path: Path) -> Path:
     return path
 
 
+def _profile(folder: Path) -> Path:
+    """Return the profile of a folder, of several dates the latest."""
+    dated = sorted(folder.joinpath(*_PROFILES).glob("*/"))
+    found = [sorted(place.glob(f"*{_PROFILE}")) for place in (*dated, folder)]
+    latest = next((files for files in reversed(found) if files), [])
+    if not latest:
+        raise TraceError(
+            f"{folder.name or folder} is a folder without a trace.sqlite or a profile of"
+            " jax.profiler; name a trace in it."
+        )
+    if len(latest) > 1:
+        names = ", ".join(file.name for file in latest[:_SHOWN])
+        more = f" and {len(latest) - _SHOWN} more" if len(latest) > _SHOWN else ""
+        raise TraceError(
+            f"{folder.name or folder} holds profiles of several processes ({names}{more}); name one"
+            " of these files, or all as ranks."
+        )
+    return latest[0]
+
+
+def public(path: Path) -> Path:
+    """Return the path by whose name a report shows a trace.
+
+    jax.profiler names a profile after the host; it is shown under the name of the folder that
+    jax.profiler was given.
+    """
+    place = path.resolve()
+    if not path.name.endswith(_PROFILE) or place.parts[-4:-2] != _PROFILES:
+        return path
+    return path.with_name(f"{place.parents[3].name}{_PROFILE}")
+
+
 def report_name(path: Path) -> str:
     """Return the name of a trace's report: its stem, or its folder's name for a trace.sqlite."""
-    name = path.resolve().parent.name if path.name == "trace.sqlite" else path.stem
+    if path.name == "trace.sqlite":
+        name = path.resolve().parent.name
+    else:
+        shown = public(path)
+        name = shown.name.removesuffix(_PROFILE) if shown.name.endswith(_PROFILE) else shown.stem
     # A folder's name that is no UTF-8 could not be printed.
     return os.fsencode(name).decode(errors="replace") or "trace"
 
 
 @contextmanager
 def export_of(path: Path) -> Iterator[Path]:
-    """Give the SQLite export of a trace; a report is exported into a temporary folder.
+    """Give the SQLite export of a trace; others are exported into a temporary folder.
 
     Raises
     ------
     TraceError
-        If the file is neither an export nor a report that can be exported here.
+        If the file is neither an export nor a report or profile that can be exported here.
     """
-    if path.suffix in _REPORTS:
+    if path.suffix in _REPORTS or path.name.endswith(_PROFILE):
         with tempfile.TemporaryDirectory(prefix="nsysoffload-") as folder:
-            export = exported(path, Path(folder))
-            yield export.rename(export.with_name(path.name))  # by which later errors name it
+            place = Path(folder)
+            if path.suffix in _REPORTS:
+                made = exported(path, place)
+            else:
+                made = place / "export.sqlite"
+                export(path, made)
+            yield made.rename(place / path.name)  # by which later errors name it
     else:
         _check(path)
         yield path

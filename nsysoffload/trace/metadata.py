@@ -3,6 +3,9 @@
 Only named keys are read, so that no environment, host, user or command line gets into a report.
 """
 
+import json
+from collections.abc import Iterable
+
 from nsysoffload.errors import TraceError
 from nsysoffload.trace.export import Export, quoted
 from nsysoffload.trace.prediction import Prediction, from_json
@@ -13,14 +16,18 @@ __all__ = [
     "CAPTURE_KIND",
     "CAPTURE_PREDICTION",
     "CAPTURE_RECORDER",
+    "CAPTURE_WARNINGS",
     "capture_warnings",
     "contents",
     "source",
+    "warnings_text",
 ]
 
 CAPTURE_KIND = "NSYSOFFLOAD:KIND"
 CAPTURE_RECORDER = "NSYSOFFLOAD:RECORDER"
 CAPTURE_PREDICTION = "NSYSOFFLOAD:PREDICTION"
+CAPTURE_WARNINGS = "NSYSOFFLOAD:WARNINGS"
+_LONGEST_WARNINGS = 20_000  # characters; a conversion says a few sentences
 _VERSION = "EXPORT_PRODUCT_VERSION"
 _SCHEMA = "EXPORT_SCHEMA_VERSION"
 _TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE")
@@ -116,7 +123,25 @@ def capture_warnings(export: Export) -> list[TraceWarning]:
         *_unmerged(export),
         *_views(export),
         *_unread_prediction(export),
+        *_told(export),
     ]
+
+
+def warnings_text(warnings: Iterable[TraceWarning]) -> str:
+    """Write warnings of a converted trace as JSON text, for `CAPTURE_WARNINGS`."""
+    return json.dumps([[warning.code, warning.message] for warning in warnings])
+
+
+def _told(export: Export) -> list[TraceWarning]:
+    """Return the warnings that were written with a converted trace; none if they are no such."""
+    text = _values(export, (CAPTURE_WARNINGS,)).get(CAPTURE_WARNINGS, "[]")
+    try:
+        told = json.loads(text) if len(text) <= _LONGEST_WARNINGS else []
+        pairs = [(code, message) for code, message in told]
+    except (ValueError, TypeError, RecursionError):
+        return []
+    texts = all(isinstance(text, str) for pair in pairs for text in pair)
+    return [TraceWarning(code, message) for code, message in pairs] if texts else []
 
 
 def _unread_prediction(export: Export) -> list[TraceWarning]:

@@ -66,7 +66,7 @@ def test_notes_of_the_step_come_first(step):
 def test_offloading_without_effect_is_noticed_on_a_gpu(step):
     stats = {"peak_bytes_in_use": 123}
     gpu = SimpleNamespace(platform="gpu", device_kind="GPU", memory_stats=lambda: stats)
-    mesh = SimpleNamespace(devices=np.array([gpu]), shape={"fsdp": 1})
+    mesh = SimpleNamespace(devices=np.array([gpu]), local_devices=[gpu], shape={"fsdp": 1})
     made = trained(replace(step, mesh=mesh))
     assert made.notes[0] == (
         "Policy 'offload' offloads nothing: the compiled step uses no host memory."

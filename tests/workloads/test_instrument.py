@@ -4,7 +4,7 @@ import pytest
 
 nvtx = pytest.importorskip("nvtx", reason="ranges need nvtx: install nsysoffload[workloads]")
 
-from workloads.instrument import STEP, Switch, cuda_runtime, span  # noqa: E402  needs nvtx
+from workloads.instrument import STEP, CudaSwitch, cuda_runtime, span  # noqa: E402  needs nvtx
 
 
 def test_a_range_has_the_name_that_finds_steps_and_the_index_as_payload(monkeypatch):
@@ -27,7 +27,7 @@ def test_the_switch_calls_the_cuda_runtime():
         cudaProfilerStart=lambda: calls.append("start") or 0,
         cudaProfilerStop=lambda: calls.append("stop") or 0,
     )
-    switch = Switch(runtime, notes.append)
+    switch = CudaSwitch(runtime, notes.append)
     switch.start()
     switch.stop()
     assert (calls, notes) == (["start", "stop"], [])
@@ -35,7 +35,7 @@ def test_the_switch_calls_the_cuda_runtime():
 
 def test_the_switch_says_what_cuda_refused():
     notes = []
-    Switch(SimpleNamespace(cudaProfilerStart=lambda: 35), notes.append).start()
+    CudaSwitch(SimpleNamespace(cudaProfilerStart=lambda: 35), notes.append).start()
     assert notes == [
         "cudaProfilerStart failed with CUDA error 35, so a profiler that waits for it does not "
         "see it; record the whole run instead."
@@ -44,7 +44,7 @@ def test_the_switch_says_what_cuda_refused():
 
 def test_without_a_cuda_runtime_nothing_is_switched():
     notes = []
-    switch = Switch(None, notes.append)
+    switch = CudaSwitch(None, notes.append)
     switch.start()
     switch.stop()
     assert notes == []

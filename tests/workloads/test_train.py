@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from jax.profiler import ProfileData
 
 pytest.importorskip("nvtx", reason="training needs nvtx: install nsysoffload[workloads]")
 
@@ -108,6 +109,25 @@ def test_several_devices_and_flags_are_recorded(run, tmp_path):
     assert found["notes"] == [line for line in result.stderr.splitlines() if "optimizer" in line]
     assert len(found["notes"]) == 1
     assert "--xla_force_host_platform_device_count=8" in found["xla_flags"]
+
+
+def test_steps_are_recorded_by_the_profiler_of_jax(run, tmp_path):
+    words = ("--mesh", "fsdp=8", "--policy", "remat", "--profile-steps", "2", "-o", "out")
+    result = run("--layers", "1", "--seq", "8", "--steps", "4", *words, "--jax-profile", "profile")
+    assert result.exit_code == 0, result.stderr
+    (path,) = (tmp_path / "profile" / "plugins" / "profile").glob("*/*.xplane.pb")
+    planes = ProfileData.from_file(str(path)).planes
+    names = [event.name for plane in planes for line in plane.lines for event in line.events]
+    assert [names.count(name) for name in ("train_step", "data", "dispatch", "wait")] == [2] * 4
+    assert (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_the_profiler_of_jax_is_not_started_under_nsys(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "libToolsInjection64.so")
+    result = run("--jax-profile", "profile")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: CUDA_INJECTION64_PATH shows that nsys profiles this")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_has_an_example_and_loads_no_jax(tmp_path):

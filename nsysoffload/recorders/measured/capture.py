@@ -8,7 +8,8 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from nsysoffload.errors import RecordingError
+from nsysoffload.errors import RecordingError, UsageError
+from nsysoffload.recorders.flag_check import check_flags
 from nsysoffload.recorders.flags import without_paths
 from nsysoffload.recorders.measured.checks import Unfit, notes_on, read_manifest
 from nsysoffload.recorders.measured.child import Ended, Limits, run
@@ -92,10 +93,13 @@ class Capture:
 
         Raises
         ------
+        UsageError
+            If the commands make no sense; then nothing is run.
         RecordingError
             If a variant cannot be recorded, its recording is not what it seems, or its numerics
             differ. Runs that are complete stay.
         """
+        self._check(variants)
         done = [self._recorded(variant) for variant in variants]
         base = _base(done)
         differing = []
@@ -112,6 +116,23 @@ class Capture:
                 f"{'; '.join(differing)}; its figures are not to be used: find what differs first."
             )
         return done
+
+    def _check(self, variants: Sequence[Variant]) -> None:
+        """Compose all commands, and ask XLA whether it takes their flags."""
+        for name, pattern in (
+            ("--step-range", self.request.step_range),
+            ("--step-kernel", self.request.step_kernel),
+        ):
+            try:
+                re.compile(pattern or "")
+            except re.error as error:
+                raise UsageError(
+                    f"{name} '{pattern}' is no regular expression ({error}); correct it."
+                ) from error
+        for variant in variants:
+            self.planned(variant)
+            command = self._command(variant, self.folder(variant), _PROFILED)
+            check_flags(command.words[0], command.environment.get("XLA_FLAGS", ""))
 
     def _command(self, variant: Variant, partial: Path, output: str) -> Command:
         return command_of(self.request, variant, partial, output, self.environment)

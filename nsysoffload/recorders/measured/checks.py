@@ -10,13 +10,17 @@ from nsysoffload.errors import TraceError, UsageError
 from nsysoffload.recorders.measured.failures import Failure
 from nsysoffload.recorders.measured.request import Request
 from nsysoffload.recorders.variants import ALONE, Variant
-from nsysoffload.report.expected import judged
+from nsysoffload.report.expected import judged_report
 from nsysoffload.report.model import Report
 
 __all__ = ["Unfit", "analyzed", "notes_on", "read_manifest"]
 
 _HOLES = ("process_without_gpu_rows",)
 _NO_MARKS = "window"
+_BLIND = (
+    "see nsysoffload doctor for what is in the way: another profiler, or an nsys and a driver of "
+    "different age."
+)
 
 
 class Unfit(Exception):
@@ -33,7 +37,8 @@ def analyzed(export: Path, request: Request) -> Report:
     Raises
     ------
     Unfit
-        If there is no kernel in it, or a process whose launches left no GPU row.
+        If there is no kernel in it, no step where some are named, or a process whose launches left
+        no GPU row.
     """
     try:
         # Every step counts here, warm-up or not: they are to be there.
@@ -43,19 +48,14 @@ def analyzed(export: Path, request: Request) -> Report:
             step_kernel=request.step_kernel,
             skip_steps=0,
         )
-    except UsageError:
-        raise  # of the patterns for steps
+    except UsageError as error:  # no step is marked as the patterns say
+        raise Unfit(Failure("steps_missing", _small(str(error)))) from error
     except TraceError as error:
-        text = (
-            f"the recording holds no GPU work ({str(error).rstrip('.')}); record with the driver "
-            "and nsys of one age, and see nsysoffload doctor."
-        )
-        raise Unfit(Failure("no_gpu_rows", text)) from error
+        held = str(error).partition(", only ")[2].partition(";")[0] or "nothing of CUDA"
+        text = f"the recording holds no work of a GPU, but {held}; {_BLIND}"
+        raise Unfit(Failure("no_kernels", text)) from error
     if not report.total.kernels:
-        text = (
-            "the recording holds launches but no kernels; see nsysoffload doctor for what is in "
-            "the way, and try --nsys-args '-t cuda-sw,nvtx'."
-        )
+        text = f"the recording holds GPU work but no kernels; {_BLIND}"
         raise Unfit(Failure("no_kernels", text))
     for warning in report.trace.warnings:
         if warning.code in _HOLES:
@@ -65,6 +65,12 @@ def analyzed(export: Path, request: Request) -> Report:
             )
             raise Unfit(Failure("no_kernels", text))
     return report
+
+
+def _small(sentence: str) -> str:
+    """Return a sentence as one that goes on after a colon."""
+    first, rest = sentence[:1], sentence[1:]
+    return sentence if rest[:1].isupper() else first.lower() + rest
 
 
 def notes_on(
@@ -122,12 +128,12 @@ def _bytes(
         raise Unfit(Failure("offload_missing", text))
     declared = offload.get("declared_bytes") or {}
     expected = request.expect_offload or sum(declared.values())
-    steps = [device.per_step for device in report.devices if device.per_step]
-    found = [judged(expected, step.d2h.bytes, step.h2d.bytes) for step in steps if expected]
-    for judgement in found:
-        if judgement.state == "problem":
-            raise Unfit(Failure("offload_missing", judgement.text))
-    return list(dict.fromkeys(each.text for each in found if each.state == "warning"))
+    if not expected:
+        return []
+    found = judged_report(report, expected)
+    if found.state == "problem":
+        raise Unfit(Failure("offload_missing", found.text))
+    return [found.text] if found.state == "warning" else []
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -65,6 +65,13 @@ class Profile:
     words: tuple[str, ...]
     left_out: tuple[str, ...]
 
+    @property
+    def trace(self) -> str:
+        """What is traced, such as ``cuda,nvtx``."""
+        text = " ".join(self.words)
+        match = re.search(r" (?:--trace[= ]|-t *)(\S+)", text)
+        return match[1] if match else ""
+
 
 def parse_range(text: str | None, delay_s: float | None, duration_s: float | None) -> Range:
     """Read ``whole``, ``profiler-api`` or ``nvtx:NAME``, or times in seconds.

@@ -20,7 +20,8 @@ __all__ = ["NsysRecorder"]
 _SUFFIXES = (".nsys-rep", ".qdrep")
 # Of faults, aborts and the like: no memory limit, and nothing a program says on purpose.
 _CRASHED = frozenset({132, 134, 135, 136, 139})
-_AGAIN = frozenset({"hardware_trace", "no_kernels", "no_gpu_rows"})
+_SHUT_DOWN = frozenset({128 + 2, 128 + 9, 128 + 15})
+_AGAIN = frozenset({"hardware_trace", "no_kernels"})
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class NsysRecorder:
         try:
             return self._attempt(request, command, partial, environment, HARDWARE, ())
         except Unfit as unfit:
-            if unfit.failure.cause not in _AGAIN or not self.nsys.offers("--trace", SOFTWARE):
+            if unfit.failure.cause not in _AGAIN or not self._has_another_way(partial):
                 raise
             note = (
                 f"The first attempt failed ({unfit.failure.text.split(';')[0]}), so this one was "
@@ -72,6 +73,12 @@ class NsysRecorder:
         for path in partial.glob("trace.*"):
             path.unlink()
         return self._attempt(request, command, partial, environment, SOFTWARE, (note,))
+
+    def _has_another_way(self, partial: Path) -> bool:
+        """Whether this nsys can trace by software, and the user did not say how to trace."""
+        return self.nsys.offers("--trace", SOFTWARE) and (
+            self._profile(partial, SOFTWARE) != self._profile(partial, HARDWARE)
+        )
 
     def _attempt(
         self,
@@ -92,7 +99,7 @@ class NsysRecorder:
             result=lambda: _state(partial),
         )
         report = _report(partial)
-        if report is None or (ended.status and ended.ended != "hung"):
+        if report is None or not (_went_well(ended) or _shut_down(ended, profile)):
             raise Unfit(_why(ended, report is not None))
         if ended.ended == "hung":
             text = (
@@ -109,7 +116,7 @@ class NsysRecorder:
             report=analysis,
             ended=ended,
             nsys_version=self.nsys.version,
-            trace=f"{trace},nvtx",
+            trace=profile.trace,
             capture_range=self.range_.kind,
             left_out=tuple(word.partition("=")[0] for word in profile.left_out),
             notes=notes,
@@ -141,6 +148,16 @@ class NsysRecorder:
         if self.rank:
             parts[-3] = f"rank%q{{{self.rank.variable}}}"
         return str(Path(*parts))
+
+
+def _went_well(ended: Ended) -> bool:
+    return ended.status == 0 or ended.ended == "hung"
+
+
+def _shut_down(ended: Ended, profile: Profile) -> bool:
+    """Whether nsys ended the command with its range, as only the user's own options have it do."""
+    asked = any("shutdown" in word for word in profile.words)
+    return asked and not ended.ended and ended.status in _SHUT_DOWN
 
 
 def _report(folder: Path) -> Path | None:

@@ -1,0 +1,196 @@
+"""The folder of a run: what its ``manifest.json`` says beside the trace, and folders of ranks.
+
+A manifest is taken as far as it can be read: what is damaged, or not ours, only costs a warning.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from nsysoffload.trace.tables import TraceWarning
+
+__all__ = ["MANIFEST", "Numerics", "Recording", "RunFolder", "RunMemory", "rank_traces", "read"]
+
+MANIFEST = "nsysoffload-run/1"
+"""Schema of the manifests of runs."""
+
+_FILE = "manifest.json"
+_TRACE = "trace.sqlite"
+_RANK = re.compile(r"rank(\d+)")
+_LONGEST = 10_000_000  # bytes; a thousand steps take some 100,000
+_TEXT, _ENTRIES = 2_000, 100  # characters of a text, entries of a list
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """Whether the run computes the same as the one it was recorded with.
+
+    ``agree`` is ``None`` where nothing could be compared. ``text`` says it in a sentence, and
+    ``against`` names the other run.
+    """
+
+    agree: bool | None
+    against: str | None
+    text: str | None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """How a run was recorded, by its manifest; ``None`` where that does not say.
+
+    ``left_out`` are options that its nsys did not know, ``trace`` what it traced, ``capture_range``
+    when it recorded. ``bare_step_ms`` and ``profiled_step_ms`` are medians without and with the
+    profiler, ``overhead`` is by how much of itself a step took longer; ``overhead_null_reason``
+    says why that is not known. ``steps`` are those that were asked for, ``expect_offload_bytes``
+    the bytes that each GPU was to move each way in a step. ``notes`` are sentences.
+    """
+
+    variant: str | None
+    nsys_version: str | None
+    trace: str | None
+    capture_range: str | None
+    left_out: tuple[str, ...]
+    rank: int | None
+    ranks: int | None
+    steps: int | None
+    bare_step_ms: float | None
+    profiled_step_ms: float | None
+    overhead: float | None
+    overhead_null_reason: str | None
+    xla_preset: str | None
+    xla_flags: tuple[str, ...]
+    expect_offload_bytes: int | None
+    numerics: Numerics | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunMemory:
+    """Memory of one device of a measured run, in bytes, and of the host for it.
+
+    ``device_bytes`` (arguments + temporaries + outputs - aliased) and ``host_bytes`` are by the
+    compiler's own buffer assignment; ``device_peak_bytes`` is the most that was in use on a device,
+    ``None`` where it was not counted.
+    """
+
+    device_bytes: int
+    argument_bytes: int
+    temp_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    host_bytes: int
+    device_peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """What the folder of a trace says of it; nothing where there is no manifest."""
+
+    recording: Recording | None = None
+    memory: RunMemory | None = None
+    warnings: tuple[TraceWarning, ...] = ()
+
+
+def rank_traces(path: Path) -> list[Path]:
+    """Return the traces of the ranks whose folders are in a folder, by rank; else the path.
+
+    Parameters
+    ----------
+    path : Path
+        A folder with ``rank0/trace.sqlite``, ``rank1/trace.sqlite`` and so on, or anything else.
+    """
+    if not path.is_dir() or (path / _TRACE).exists():
+        return [path]
+    numbered = ((_RANK.fullmatch(trace.parent.name), trace) for trace in path.glob(f"*/{_TRACE}"))
+    ranks = sorted((int(match[1]), trace) for match, trace in numbered if match)
+    return [trace for _, trace in ranks] or [path]
+
+
+def read(trace: Path) -> RunFolder:
+    """Read the manifest beside a trace.
+
+    Parameters
+    ----------
+    trace : Path
+        The trace of a run folder, ``trace.sqlite`` or what that was made from; other names are no
+        runs. What was predicted says so in the trace itself.
+    """
+    path = trace.with_name(_FILE)
+    if not trace.name.startswith("trace.") or not path.is_file():
+        return RunFolder()
+    manifest = _loaded(path)
+    if manifest is None:
+        return _ignored("cannot be read")
+    if not isinstance(manifest, dict) or manifest.get("schema") != MANIFEST:
+        return _ignored(f"is not of the form {MANIFEST}")
+    if manifest.get("kind") != "measured":
+        return RunFolder()
+    recording = manifest.get("recording")
+    return RunFolder(
+        recording=_fitting(Recording, recording | {"variant": manifest.get("variant")})
+        if isinstance(recording, dict)
+        else None,
+        memory=_memory(manifest),
+    )
+
+
+def _ignored(why: str) -> RunFolder:
+    message = f"The {_FILE} beside the trace {why}, so nothing is told of how it was recorded."
+    return RunFolder(warnings=(TraceWarning("manifest_ignored", message),))
+
+
+def _loaded(path: Path) -> Any:
+    """Return the parsed file; None if that is not possible."""
+    try:
+        if path.stat().st_size > _LONGEST:
+            return None
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _memory(manifest: Mapping[str, Any]) -> RunMemory | None:
+    """Memory by the names of the workloads; None unless all of the compiler's figures are there."""
+    needs = manifest.get("memory")
+    if not isinstance(needs, dict):
+        return None
+    renamed = {
+        "device_bytes": needs.get("device_need_bytes"),
+        "host_bytes": needs.get("host_need_bytes"),
+        "device_peak_bytes": manifest.get("device_peak_bytes"),
+    }
+    memory = _fitting(RunMemory, needs | renamed)
+    counted = {name: value for name, value in vars(memory).items() if name != "device_peak_bytes"}
+    return None if None in counted.values() else memory
+
+
+# --- Values that fit their fields ---
+
+
+def _fitting[Record](kind: type[Record], values: Mapping[str, Any]) -> Record:
+    """Fill a dataclass; a value that does not fit its field is as if it was not there."""
+    hints = get_type_hints(kind)
+    return kind(**{name: _value(hint, values.get(name)) for name, hint in hints.items()})
+
+
+def _value(hint: Any, value: Any) -> Any:
+    if hint == tuple[str, ...]:
+        texts = value if isinstance(value, list) else ()
+        return tuple(text[:_TEXT] for text in texts if isinstance(text, str))[:_ENTRIES]
+    wanted = (get_args(hint) or (hint,))[0]
+    if wanted is Numerics:
+        return _fitting(Numerics, value) if isinstance(value, dict) else None
+    if wanted is float:
+        return float(value) if type(value) in (int, float) and _is_sane(value) else None
+    if type(value) is not wanted or (wanted is int and not 0 <= value <= _LARGEST):
+        return None
+    return value[:_TEXT] if wanted is str else value
+
+
+def _is_sane(number: float) -> bool:
+    return abs(number) <= _LARGEST and math.isfinite(number)

@@ -1,0 +1,1 @@
+"""Profiles of `jax.profiler` (XPlane files) as traces: kernels, copies, API calls, XLA's names."""
