@@ -28,6 +28,7 @@ LAYERS = (
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 NEVER = {"tests", "benchmarks", "pytest", "hypothesis", "jax", "jaxlib"}
 WORKER = "nsysoffload.recorders.predict._worker"  # alone with jax, in a process of its own
+PROFILE = "nsysoffload.trace.xplane.profile"  # reads profiles with jax, once one is to be read
 SLOW = ("pandas", "pyarrow", "plotly", "jinja2")
 
 
@@ -65,6 +66,7 @@ def violations(root: Path, package: str = "nsysoffload") -> list[str]:
             top = target.partition(".")[0]
             upward = top == package and RANK[layer(target, package)] > RANK[own]
             at_home = name == WORKER and top in {"jax", "jaxlib"}
+            at_home |= name == PROFILE and target.startswith("jax.profiler.")
             if upward or target.startswith(WORKER) or (top in NEVER and not at_home):
                 found.append(f"{name} imports {target}")
     return found
@@ -126,6 +128,12 @@ def test_layers_import_in_one_direction_only():
             id="jax",
         ),
         pytest.param(
+            "trace/xplane/profile.py",
+            "import jax",
+            "nsysoffload.trace.xplane.profile imports jax",
+            id="jax-beyond-its-profiler",
+        ),
+        pytest.param(
             "recorders/predict/process.py",
             "import nsysoffload.recorders.predict._worker",
             "nsysoffload.recorders.predict.process imports nsysoffload.recorders.predict._worker",
@@ -156,6 +164,11 @@ def test_an_import_against_the_layers_is_found(tmp_path, file, line, violation):
         pytest.param("__init__.py", "from nsysoffload.analysis import analyze", id="public-api"),
         pytest.param("cli/main.py", "from nsysoffload import analyze", id="cli"),
         pytest.param("recorders/predict/_worker.py", "import jax, jaxlib.mlir", id="jax"),
+        pytest.param(
+            "trace/xplane/profile.py",
+            "def opened():\n    from jax.profiler import ProfileData",
+            id="jax-profiler",
+        ),
     ],
 )
 def test_an_import_along_the_layers_is_fine(tmp_path, file, line):

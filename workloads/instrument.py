@@ -5,9 +5,9 @@
     data | train_step                | data | train_step                |
          |   dispatch | wait         |      |   dispatch | wait         |
 
-Ranges of the `nvtx` package show in Nsight Systems and those of `jax.profiler` in its own profiles,
-so there are both. Each carries the step's index: nsysoffload finds steps by ranges named `STEP`, all
-by the same name.
+Ranges of the `nvtx` package show in Nsight Systems, those of `jax.profiler` in profiles of its own,
+so there are both. Each carries the step's index: nsysoffload finds steps by ranges named `STEP`,
+all by the same name.
 """
 
 import ctypes

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from nsysoffload.errors import UsageError
 from nsysoffload.recorders.flags import without_paths
 from nsysoffload.recorders.predict.memory import Memory
+from nsysoffload.trace.run_folder import MANIFEST
 from workloads.config import Config
 from workloads.loop import StepRecord
 
@@ -23,7 +24,6 @@ __all__ = [
     "Needs",
     "Offload",
     "Program",
-    "SCHEMA",
     "Speed",
     "needs",
     "speed",
@@ -31,8 +31,6 @@ __all__ = [
     "write",
     "xla_flags",
 ]
-
-SCHEMA = "nsysoffload-run/1"
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ class Manifest:
         Sentences on what differs from what was asked for.
     """
 
-    schema: str = field(default=SCHEMA, init=False)
+    schema: str = field(default=MANIFEST, init=False)
     kind: str = field(default="measured", init=False)
     program: Program
     config: Config

@@ -2,7 +2,9 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nsysoffload.trace.tables import Trace
@@ -40,7 +42,9 @@ def nameless(trace: Trace) -> Trace:
     )
 
 
-def _texts(texts: "pd.Series[str]") -> "pd.Series[str]":
-    cleaned = {text: without_paths(text) for text in texts.cat.categories}
-    kept: pd.Series[str] = texts.astype(object).map(cleaned, na_action="ignore").astype("category")
-    return kept
+def _texts(texts: "pd.Series[Any]") -> pd.Categorical:
+    """Clean a column of texts; two that are equal then become one."""
+    cleaned = [without_paths(text) for text in texts.cat.categories]
+    codes, kept = pd.factorize(np.array(cleaned, dtype=object))
+    of_row = np.append(codes, -1)[texts.cat.codes.to_numpy()]
+    return pd.Categorical.from_codes(of_row, categories=pd.Index(kept, dtype=object))

@@ -19,7 +19,9 @@ STEPS = 2
 _NEVER = np.iinfo(np.int64).min
 
 
-def write_small(measured: Measured, path: Path, large_bytes: int = LARGE_BYTES) -> dict[str, object]:
+def write_small(
+    measured: Measured, path: Path, large_bytes: int = LARGE_BYTES
+) -> dict[str, object]:
     """Write a trace without names of machine or user, of a large one the last steps only.
 
     Returns
@@ -56,7 +58,7 @@ def last_steps(measured: Measured, count: int) -> Trace:
     rows = measured.gpu_rows()
     when, step = issued(rows), measured.steps.of(rows)
     first = when[step == len(measured.steps) - count].min()
-    since = int(when[when < first].max(initial=first - 1))
+    since = when[when < first].max(initial=_NEVER)
     frames = {}
     for name in TABLES:
         table = getattr(trace, name)

@@ -78,6 +78,7 @@ def analyze(
     step_range: str | None,
     step_kernel: str | None,
     skip_steps: int | None,
+    expect_offload: str | None,
     window: str | None,
     device: tuple[str, ...],
     link: str | None,
@@ -88,15 +89,16 @@ def analyze(
 ) -> None:
     """Measure how far transfers hide behind compute, say why not, and write the report.
 
-    TRACE is an SQLite export of Nsight Systems, a .nsys-rep report (needs nsys) or a folder with a
-    trace.sqlite. Several traces, one per rank, give one report: a table of all, and details of the
-    slowest.
+    TRACE is an SQLite export of Nsight Systems, a .nsys-rep report (needs nsys), or a folder with a
+    trace.sqlite, such as 'nsysoffload capture' leaves. Several traces, one per rank, or a folder
+    with rank0, rank1 and so on, give one report: a table of all, and details of the slowest.
 
     \b
     Example:
       nsysoffload analyze trace.sqlite
       nsysoffload analyze rank*.sqlite --window 1.5s..2s -o reports/step
       nsysoffload analyze trace.sqlite --fail-under overlap=80 --fail-over stall_ms=5
+      nsysoffload analyze runs/llama3.1-8b/offload --expect-offload 16GiB
       nsysoffload analyze --explain issued_too_late
     """
     if output == "-" and len(formats) > 1:
@@ -113,6 +115,7 @@ def analyze(
             step_range=step_range,
             step_kernel=step_kernel,
             skip_steps=skip_steps,
+            expect_offload=expect_offload,
             window=window,
             device=device,
             link=link,
@@ -153,9 +156,9 @@ def _warn(report: "Report") -> None:
 
 
 def _default_folder(traces: tuple[Path, ...]) -> Path:
-    from nsysoffload.trace.files import located, report_name
+    from nsysoffload.trace.run_folder import report_name
 
-    name = report_name(located(traces[0]))
+    name = report_name(traces[0], Path.cwd())
     more = f"-and-{len(traces) - 1}-more" if len(traces) > 1 else ""
     return Path("reports", f"{name}{more}")
 

@@ -106,7 +106,7 @@ def step_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def gate_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that limit metrics of the report."""
+    """Add the options that limit what the report has."""
     return all_of(
         command,
         click.option(
@@ -121,6 +121,12 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
             multiple=True,
             metavar="NAME=X",
             help="Exit with 1 if a metric is over X, such as stall_ms=5.",
+        ),
+        click.option(
+            "--expect-offload",
+            metavar="SIZE",
+            help="Bytes that each GPU moves to the host and back per step, such as 16GiB; exit with"
+            " 1 under half of it. By default what the run was recorded with, as a warning.",
         ),
     )
 

@@ -50,7 +50,7 @@ def judged(expected_bytes: int, d2h_bytes: int | None, h2d_bytes: int | None) ->
         )
     text = (
         f"offload requested, {_amount(d2h_bytes)} device-to-host and {_amount(h2d_bytes)}"
-        f" host-to-device per step instead of {size(expected_bytes)} each"
+        f" host-to-device per step where {size(expected_bytes)} each way were expected"
     )
     if min(d2h_bytes, h2d_bytes) < LEAST * expected_bytes:
         return Judgement("problem", f"{text}; {_ADVICE}.")

@@ -243,6 +243,7 @@ def command(report: Report) -> str:
 
 _BY_ENDING: tuple[tuple[tuple[str, ...], Callable[[Any], str]], ...] = (
     (("_ns", "_ns_per_step"), duration),
+    (("_ms",), lambda time_ms: duration(round(time_ms * 1e6))),
     (("gbps",), bandwidth),
     (("bytes",), size),
     (("overlap", "share", "unattributed"), share),

@@ -169,10 +169,10 @@ def sentence(gate: Gate) -> str:
     >>> sentence(Gate("overlap.h2d", "under", 80.0, None, False, "no kernel was recorded"))
     'overlap.h2d is unknown, and must not be under 80 %: no kernel was recorded'
     >>> sentence(Gate("numerics", "check", None, None, False, "numerics differ from step 1"))
-    'numerics: numerics differ from step 1'
+    'numerics differ from step 1'
     """
     if gate.limit is None:
-        return f"{gate.name}: {gate.reason}"
+        return gate.reason or gate.name
     limit = _amount(gate.name, f"{gate.limit:.12g}")
     if gate.value is None:
         return f"{gate.name} is unknown, and must not be {gate.kind} {limit}: {gate.reason}"

@@ -21,7 +21,8 @@ from nsysoffload.report import format as fmt
 from nsysoffload.report.cards import Figure, Words, by_steps, cards, shared_link, unit
 from nsysoffload.report.json import to_dict
 from nsysoffload.report.lane_figure import cause_styles, hidden_stalls, marks, timeline
-from nsysoffload.report.model import Device, Report
+from nsysoffload.report.model import Device, Report, RunMemory
+from nsysoffload.report.recorded import summary
 from nsysoffload.report.remarks import remarks, steps_text
 from nsysoffload.report.verdict import slowest
 from nsysoffload.report.wording import Told, drawn, firsts, gate, told
@@ -43,10 +44,18 @@ _OUTCOMES = {
     "exposed": ("!", "Exposed"),
     "no_transfers": ("–", "No transfers"),
     "cannot_tell": ("?", "Cannot tell"),
+    "not_usable": ("✗", "Not to be used"),
+}
+_RANGES = {
+    "profiler-api": "from cudaProfilerStart to cudaProfilerStop",
+    "nvtx": "an NVTX range",
+    "delay": "a part by the clock",
+    "whole": "the whole run",
 }
 _CODE = re.compile(r"(--\w[\w-]*(?:=[\w.,-]*\w)?|\bjax(?:\.\w+)+)")
 _UNKNOWN = {
     "bytes": "the trace has no sizes",
+    "device_peak_bytes": "it was not counted",
     "burst_gbps": "no run of copies of one device to take it from",
     "gbps": "no copy with a size and a length",
     "saving_ns": "the trace cannot tell; see the assumption",
@@ -114,6 +123,9 @@ def render(report: Report) -> str:
             links=any(device.link for device in report.devices),
             link_sources=list(_link_sources(report)),
             remarks=remarks(report),
+            recorded=summary(report),
+            ranges=_RANGES,
+            run_memory=isinstance(report.memory, RunMemory),
             predicted=predicted,
             prediction=report.prediction,
             timeline_text=_timeline_text(report),

@@ -28,6 +28,7 @@ from nsysoffload.report.model import (
 )
 from nsysoffload.report.predicted import BANNER, HONESTY, summary, what
 from nsysoffload.report.predicted import made as made_by
+from nsysoffload.report.recorded import summary as recorded
 from nsysoffload.report.remarks import remarks, steps_text
 from nsysoffload.report.wording import firsts, gate, told
 
@@ -88,6 +89,7 @@ def _blocks(report: Report) -> Iterator[str | Block]:
     if report.trace.kind == "predicted":
         lines = [BANNER, *(summary(made) if made else [])]
         yield Block(["> [!IMPORTANT]"], [f"> {prose(line)}" for line in lines])
+    yield " ".join(map(prose, recorded(report)))
     yield Block([], [f"- {_passed(limit)}" for limit in report.gates])
     yield _cards(report)
     yield from _firsts(report)
@@ -116,6 +118,8 @@ def _blocks(report: Report) -> Iterator[str | Block]:
     yield _DEFINITIONS
     yield _links(report.devices)
     yield _origin(report)
+    if report.recording and report.recording.xla_flags:
+        yield f"XLA flags: {code(' '.join(report.recording.xla_flags), 2_000)}"
     yield f"```sh\n{fmt.shorten(fmt.command(report), 2_000)}\n```"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nsysoffload.report.format import duration, size
+from nsysoffload.report.format import figure, size
 from nsysoffload.report.model import Recording, Report, RunMemory, Warning_
 from nsysoffload.trace.run_folder import RunFolder
 
@@ -43,7 +43,7 @@ def _overhead(recording: Recording) -> str:
         return f"profiling overhead unknown: {reason.removesuffix('.')}" if reason else ""
     bare, profiled = recording.bare_step_ms, recording.profiled_step_ms
     times = (
-        f": step {_time(bare)} bare, {_time(profiled)} profiled"
+        f": step {figure('step_ms', bare)} bare, {figure('step_ms', profiled)} profiled"
         if bare is not None and profiled is not None
         else ""
     )
@@ -53,10 +53,6 @@ def _overhead(recording: Recording) -> str:
 def _percent(fraction: float) -> str:
     """Return a fraction with one decimal at most; it may be negative, and above 1."""
     return f"{round(100 * fraction, 1) + 0.0:,.1f}".removesuffix(".0") + " %"
-
-
-def _time(time_ms: float) -> str:
-    return duration(round(time_ms * 1e6))
 
 
 def _left_out(recording: Recording) -> list[str]:

@@ -15,6 +15,7 @@ from nsysoffload.report import format as fmt
 from nsysoffload.report.cards import cards
 from nsysoffload.report.model import Both, DeviceTrace, Direction, Link, Report, Total
 from nsysoffload.report.predicted import BANNER, summary
+from nsysoffload.report.recorded import summary as recorded
 from nsysoffload.report.remarks import remarks, steps_text
 from nsysoffload.report.wording import firsts, gate
 
@@ -22,7 +23,7 @@ __all__ = ["render"]
 
 _NARROWEST, _WIDEST = 80, 100  # the tables need the one; lines longer than the other read badly
 _NAME, _FILE, _SENTENCE = 22, 30, 600  # characters
-_COLOURS = {"hidden": "green", "partly_hidden": "yellow", "exposed": "red"}
+_COLOURS = {"hidden": "green", "partly_hidden": "yellow", "exposed": "red", "not_usable": "red"}
 
 
 def render(report: Report, console: Console | None = None) -> str:
@@ -62,6 +63,7 @@ def _parts(report: Report) -> Iterator[RenderableType]:
         yield _sentence(BANNER, "bold yellow")
     if report.prediction:
         yield from map(_sentence, summary(report.prediction))
+    yield from map(_sentence, recorded(report))
     for limit in report.gates:
         yield _sentence(gate(limit), "green" if limit.passed else "bold red")
     yield _origin(report)

@@ -30,6 +30,7 @@ CAPTURE_WARNINGS = "NSYSOFFLOAD:WARNINGS"
 _LONGEST_WARNINGS = 20_000  # characters; a conversion says a few sentences
 _VERSION = "EXPORT_PRODUCT_VERSION"
 _SCHEMA = "EXPORT_SCHEMA_VERSION"
+_EVENTS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 _TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE")
 
 _DIAGNOSTICS = (
@@ -120,6 +121,7 @@ def capture_warnings(export: Export) -> list[TraceWarning]:
     """Return what the recorder itself said about missing rows, and what was not read."""
     return [
         *_diagnostics(export),
+        *_event_trace(export),
         *_unmerged(export),
         *_views(export),
         *_unread_prediction(export),
@@ -162,6 +164,19 @@ def _diagnostics(export: Export) -> list[TraceWarning]:
             export, f"SELECT 1 AS hit FROM DIAGNOSTIC_EVENT WHERE text LIKE '{pattern}' LIMIT 1"
         )
     ]
+
+
+def _event_trace(export: Export) -> list[TraceWarning]:
+    """Say if CUDA events were traced, which is when they have times; nsys 2025.5 is the first."""
+    if "timestamp" not in export.columns.get(_EVENTS, ()):
+        return []
+    if not _rows(export, f"SELECT 1 AS hit FROM {_EVENTS} WHERE timestamp > 0 LIMIT 1"):
+        return []
+    message = (
+        "CUDA events were traced, which may make streams wait for each other: waits may be the"
+        " profiler's doing; record with --cuda-event-trace=false."
+    )
+    return [TraceWarning("event_trace", message)]
 
 
 def _unmerged(export: Export) -> list[TraceWarning]:

@@ -5,15 +5,26 @@ A manifest is taken as far as it can be read: what is damaged, or not ours, only
 
 import json
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from nsysoffload.trace import files
 from nsysoffload.trace.tables import TraceWarning
 
-__all__ = ["MANIFEST", "Numerics", "Recording", "RunFolder", "RunMemory", "rank_traces", "read"]
+__all__ = [
+    "MANIFEST",
+    "Numerics",
+    "Recording",
+    "RunFolder",
+    "RunMemory",
+    "rank_traces",
+    "read",
+    "report_name",
+]
 
 MANIFEST = "nsysoffload-run/1"
 """Schema of the manifests of runs."""
@@ -109,6 +120,36 @@ def rank_traces(path: Path) -> list[Path]:
     numbered = ((_RANK.fullmatch(trace.parent.name), trace) for trace in path.glob(f"*/{_TRACE}"))
     ranks = sorted((int(match[1]), trace) for match, trace in numbered if match)
     return [trace for _, trace in ranks] or [path]
+
+
+def report_name(path: Path, here: Path) -> str:
+    """Return the name of the report of a trace, as a path where runs of one name differ by it.
+
+    A run is named by its folder and that above it, of which the current one is none: runs of one
+    variant, recorded for different models, are not to replace each other's reports.
+
+    Parameters
+    ----------
+    path : Path
+        What the user named, a folder of ranks included.
+    here : Path
+        Current folder, absolute.
+
+    Raises
+    ------
+    TraceError
+        If there is no such trace.
+    """
+    ranks = rank_traces(path)
+    trace = files.located(ranks[0])
+    if trace.name != _TRACE:
+        return files.report_name(trace)
+    folder = (trace.parent if ranks == [path] else path).resolve()
+    below = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    names = [part for part in below.parts if part != below.anchor] or [folder.name]
+    name = "/".join(names[-3:] if _RANK.fullmatch(names[-1]) else names[-2:])
+    # A name that is no UTF-8 could not be printed.
+    return os.fsencode(name).decode(errors="replace") or "trace"
 
 
 def read(trace: Path) -> RunFolder:

@@ -322,10 +322,6 @@ def test_without_nsys_and_gpu_a_prediction_is_offered(place, monkeypatch):
 
 # --- Usage ---
 
-FOUND_TOO_LATE = pytest.mark.xfail(
-    strict=True, reason="found only once the folder is made and a bare run is over"
-)
-
 
 @pytest.mark.parametrize(
     ("words", "text"),
@@ -333,14 +329,12 @@ FOUND_TOO_LATE = pytest.mark.xfail(
         (["--range", "sometimes"], "'sometimes' is no range"),
         (["--range", "whole", "--delay", "1"], "exclude each other"),
         (["--variant", "a", "--variant", "a=b"], "would share the folder a"),
-        pytest.param(
-            ["--nsys-args", "-o x"], "name the folder with -o instead", marks=FOUND_TOO_LATE
-        ),
+        (["--nsys-args", "-o x"], "name the folder with -o instead"),
         (["--nsys", "absent"], "'absent' is no program that can be run"),
-        pytest.param(["--step-range", "("], "is no regular expression", marks=FOUND_TOO_LATE),
+        (["--step-range", "("], "is no regular expression"),
         (["--target", "gb200"], "--target is an option of --recorder predict"),
-        pytest.param(["--xla-flags", "fast"], "'fast' is no XLA flag", marks=FOUND_TOO_LATE),
-        pytest.param(["--bare", "--nsys-args", "'open"], "cannot be read", marks=FOUND_TOO_LATE),
+        (["--xla-flags", "fast"], "'fast' is no XLA flag"),
+        (["--bare", "--nsys-args", "'open"], "cannot be read"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused_before_anything_runs(place, words, text):

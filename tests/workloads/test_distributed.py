@@ -7,20 +7,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from nsysoffload.errors import UsageError
 from nsysoffload.recorders.ranks import Rank
+from workloads.config import model
+from workloads.distributed import join
+from workloads.sharding import make_mesh
+from workloads.step import build
 
 pytest.importorskip("nvtx", reason="training needs nvtx: install nsysoffload[workloads]")
 
-from workloads.distributed import join  # noqa: E402  needs nvtx
-from workloads.train import main  # noqa: E402  needs nvtx
+from workloads import experiment, loop  # noqa: E402  needs nvtx
 
 ROOT = Path(__file__).parents[2]
 OF_TWO = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}
-SMALL = ("--layers", "1", "--seq", "8", "--steps", "2", "--policy", "remat")
-FLAGS = "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0"
+SMALL = ("--layers", "1", "--seq", "8", "--steps", "2", "--optimizer", "sgd")
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def process(index, port, folder):
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": FLAGS,
+        "XLA_FLAGS": "--xla_backend_optimization_level=0",
         "JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{port}",
         "SLURM_PROCID": str(index),
         "SLURM_STEP_NUM_TASKS": "2",
@@ -55,25 +56,37 @@ def process(index, port, folder):
     )
 
 
-def losses(path):
-    return [(step["loss"], step["grad_norm"]) for step in json.loads(path.read_text())["steps"]]
+def one_process(devices):
+    """Train as the two do; return the manifest."""
+    mesh = make_mesh(devices[:2], {})
+    step = build(model("tiny", 1), mesh=mesh, seq=8, optimizer="sgd")
+    return experiment.train(
+        step,
+        loop.plan(2, None, None, ahead=False),
+        optimizer="sgd",
+        offload_optimizer=False,
+        seed=0,
+        progress=lambda record: None,
+        say=lambda sentence: None,
+    )
 
 
-def test_two_processes_learn_what_one_with_all_devices_learns(tmp_path, monkeypatch, devices):
-    # 2 processes with 4 devices each, and 1 with 8
+def test_two_processes_learn_what_one_with_both_devices_learns(tmp_path, devices):
     port = free_port()
     both = [process(index, port, tmp_path) for index in range(2)]
-    monkeypatch.chdir(tmp_path)
-    alone = CliRunner().invoke(main, [*SMALL, "-o", "alone"])
+    steps = one_process(devices).steps
     first, second = (each.communicate(timeout=200) for each in both)
-    assert [alone.exit_code, *(each.returncode for each in both)] == [0, 0, 0], (first, second)
-    manifests = [tmp_path / f"reports/train/tiny/remat/rank{i}/manifest.json" for i in range(2)]
-    assert json.loads(manifests[1].read_text())["devices"] == 8
-    assert losses(manifests[0]) == losses(manifests[1])
-    assert losses(manifests[0]) == pytest.approx(losses(tmp_path / "alone/manifest.json"), rel=1e-5)
-    assert first[0].endswith("reports/train/tiny/remat/rank0/manifest.json\n")
+    assert [each.returncode for each in both] == [0, 0], (first, second)
+    folder = tmp_path / "reports" / "train" / "tiny" / "none"
+    for rank in range(2):
+        found = json.loads((folder / f"rank{rank}" / "manifest.json").read_text())
+        assert (found["devices"], found["program"]["mesh"]) == (2, "fsdp=2")
+        for metric in ("loss", "grad_norm"):
+            expected = [getattr(step, metric) for step in steps]
+            assert [step[metric] for step in found["steps"]] == pytest.approx(expected, rel=1e-5)
+    assert first[0].endswith("reports/train/tiny/none/rank0/manifest.json\n")
     assert len(re.findall("^step ", first[1], re.MULTILINE)) == 2
-    assert second[0] == ""
+    assert "program" not in second[0]
     assert "step" not in second[1]
 
 

@@ -52,7 +52,8 @@ def analyzed(export: Path, request: Request) -> Report:
         raise Unfit(Failure("steps_missing", _small(str(error)))) from error
     except TraceError as error:
         held = str(error).partition(", only ")[2].partition(";")[0] or "nothing of CUDA"
-        text = f"the recording holds no work of a GPU, but {held}; {_BLIND}"
+        lacks = "launches but no kernels" if "CUDA API" in held else "no GPU work"
+        text = f"the recording holds {lacks} ({held}); {_BLIND}"
         raise Unfit(Failure("no_kernels", text)) from error
     if not report.total.kernels:
         text = f"the recording holds GPU work but no kernels; {_BLIND}"

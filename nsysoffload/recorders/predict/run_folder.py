@@ -11,11 +11,10 @@ from nsysoffload.recorders.predict.bundle import zipped
 from nsysoffload.recorders.predict.compile import Compiled
 from nsysoffload.recorders.predict.predict import Predicted
 from nsysoffload.timeline.phase import phase_of
+from nsysoffload.trace.run_folder import MANIFEST
 from nsysoffload.trace.writer import write
 
-__all__ = ["MANIFEST", "write_run"]
-
-MANIFEST = "nsysoffload-run/1"
+__all__ = ["write_run"]
 
 
 def write_run(

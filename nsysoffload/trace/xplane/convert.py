@@ -5,7 +5,6 @@ What a profile lacks stays UNSET and is said in warnings. The clock starts with 
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,15 +18,11 @@ from nsysoffload.trace.writer import write
 from nsysoffload.trace.xplane.device import device_rows, ordinal_of
 from nsysoffload.trace.xplane.doubts import doubts
 from nsysoffload.trace.xplane.host import PLANES, host_rows
-from nsysoffload.trace.xplane.operations import Operations, called, module_range
-from nsysoffload.trace.xplane.profile import integer, opened
-
-if TYPE_CHECKING:
-    from jax.profiler import ProfilePlane
+from nsysoffload.trace.xplane.operations import EXECUTION, Operations, called, module_range
+from nsysoffload.trace.xplane.profile import Plane, integer, opened
 
 __all__ = ["convert", "export"]
 
-_EXECUTION = ":XLA GPU module"  # ends the name of the range around an execution of a program
 _VM = 1 << 24  # bit of the first virtual machine, above the pid, as in exports of nsys
 
 
@@ -83,8 +78,8 @@ def convert(profile: Path) -> Trace:
         host = host_rows([plane for plane in planes if plane.name in PLANES], operations)
         names = {ordinal_of(plane.name): dict(plane.stats).get("gpu_device_name") for plane in gpus}
         pid = max(_pid(plane) for plane in planes)
-    rows = [frame for frame in device.tables.values() if len(frame)]
-    if not rows:
+    ordinals = np.unique(np.concatenate([rows["ordinal"] for rows in device.tables.values()]))
+    if not len(ordinals):
         raise TraceError(
             f"{profile.name} holds no GPU activity (no kernel, copy or memset); record the profile"
             " while steps run."
@@ -93,15 +88,13 @@ def convert(profile: Path) -> Trace:
         host.calls["correlation"].to_numpy(), [*device.tables.values(), host.calls]
     )
     ranges = pd.concat([_named(host.ranges, operations), _around(host.calls, launched, operations)])
-    ordinals = np.unique(np.concatenate([frame["ordinal"] for frame in rows]))
     tables = {
-        name: _conformed(name, frame, process=_VM | pid, device=_places(frame, ordinals))
-        for name, frame in device.tables.items()
+        **{name: _placed(name, rows, ordinals, pid) for name, rows in device.tables.items()},
+        "calls": _of_process("calls", pid, host.calls.assign(return_value=UNSET)),
+        "nvtx_ranges": _of_process(
+            "nvtx_ranges", pid, ranges.assign(event_type=NvtxKind.PUSH_POP, domain=0)
+        ),
     }
-    tables["calls"] = _conformed("calls", host.calls, process=_VM | pid, return_value=UNSET)
-    tables["nvtx_ranges"] = _conformed(
-        "nvtx_ranges", ranges, process=_VM | pid, event_type=NvtxKind.PUSH_POP, domain=0
-    )
     return Trace(
         source=Source(profile, recorder="jax"),
         gpus=_gpus(ordinals, pid, names),
@@ -111,7 +104,7 @@ def convert(profile: Path) -> Trace:
     )
 
 
-def _pid(plane: "ProfilePlane") -> int:
+def _pid(plane: Plane) -> int:
     """Return the process that a plane is of, 0 if it does not say, as it did not before 2025."""
     pid = integer(dict(plane.stats).get("process_id"))
     return pid if 0 < pid < _VM else 0
@@ -125,24 +118,25 @@ def _gpus(
         "id": [f"{pid}:{ordinal}" for ordinal in ordinals],
         "ordinal": ordinals,
         "pid": pid,
-        "name": np.array([str(name)[:100] if name else None for name in known], dtype=object),
+        "name": [str(name)[:100] if name else None for name in known],
         "uuid": None,
         "copy_engines": UNSET,
     }
-    return GPUS.conform(pd.DataFrame(columns))
+    return GPUS.conform(pd.DataFrame(columns, dtype=object))
 
 
 # --- Rows ---
 
 
-def _conformed(table: str, frame: pd.DataFrame, **columns: object) -> pd.DataFrame:
-    """Return rows as a table of the trace; what they lack is given by column."""
-    return TABLES[table].conform(frame.assign(row_id=np.arange(1, len(frame) + 1), **columns))
+def _of_process(table: str, pid: int, rows: pd.DataFrame) -> pd.DataFrame:
+    return TABLES[table].conform(rows.assign(process=_VM | pid))
 
 
-def _places(frame: pd.DataFrame, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the row of each row's GPU in the trace's table of them."""
-    return np.searchsorted(ordinals, frame["ordinal"].to_numpy())
+def _placed(table: str, rows: pd.DataFrame, ordinals: NDArray[np.int64], pid: int) -> pd.DataFrame:
+    """Return rows of GPUs as a table of the trace, in which GPUs are numbered by ordinal."""
+    device = np.searchsorted(ordinals, rows["ordinal"].to_numpy())
+    row_id = np.arange(1, len(rows) + 1)
+    return _of_process(table, pid, rows.assign(device=device, row_id=row_id))
 
 
 # --- Ranges ---
@@ -152,9 +146,9 @@ def _named(ranges: pd.DataFrame, operations: Operations) -> pd.DataFrame:
     """Return the host's ranges, executions of programs named as in NVTX."""
     programs = operations.programs()
     texts = [
-        module_range(module, programs.get(module, set())) if text.endswith(_EXECUTION) else text
+        module_range(module, programs.get(module, set())) if text.endswith(EXECUTION) else text
         for text in ranges["text"].cat.categories
-        for module in [text.removesuffix(_EXECUTION)]
+        for module in [text.removesuffix(EXECUTION)]
     ]
     return ranges.assign(text=np.array(texts, dtype=object)[ranges["text"].cat.codes])
 
@@ -164,6 +158,8 @@ def _around(
 ) -> pd.DataFrame:
     """Return a range around each call that launched a named operation."""
     texts = np.array([*operations.range_texts(), ""], dtype=object)[launched]
-    ranges = calls[["thread", "start_ns", "end_ns"]].assign(text=texts)[texts != ""]
     # A call that lasts less than the clock's nanosecond would lie outside its own range.
-    return ranges.assign(end_ns=np.maximum(ranges["end_ns"], ranges["start_ns"] + 1))
+    end_ns = np.maximum(calls["end_ns"], calls["start_ns"] + 1)
+    ranges = calls[["thread", "start_ns"]].assign(end_ns=end_ns, text=texts)
+    named: pd.DataFrame = ranges[texts != ""]
+    return named

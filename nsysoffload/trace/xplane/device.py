@@ -7,7 +7,6 @@ Beside the streams, a plane may have lines that were derived from them, such as 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -20,10 +19,7 @@ from nsysoffload.trace.xplane.details import (
     size_bytes,
 )
 from nsysoffload.trace.xplane.operations import Operations
-from nsysoffload.trace.xplane.profile import Row, frame_of, integer
-
-if TYPE_CHECKING:
-    from jax.profiler import ProfilePlane
+from nsysoffload.trace.xplane.profile import Plane, Row, frame_of, integer
 
 __all__ = ["GPU_TABLES", "DeviceRows", "device_rows", "ordinal_of"]
 
@@ -64,7 +60,7 @@ def ordinal_of(plane_name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def device_rows(planes: "Iterable[ProfilePlane]", operations: Operations) -> DeviceRows:
+def device_rows(planes: Iterable[Plane], operations: Operations) -> DeviceRows:
     """Read the rows of GPUs; the operations that they name are added to those known."""
     rows: dict[str, list[Row]] = {name: [] for name in GPU_TABLES}
     unknown = 0

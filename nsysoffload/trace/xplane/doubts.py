@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from nsysoffload.trace.tables import UNSET, TraceWarning
 from nsysoffload.trace.xplane.device import DeviceRows
 from nsysoffload.trace.xplane.host import HostRows
+from nsysoffload.trace.xplane.operations import EXECUTION
 
 __all__ = ["doubts"]
 
@@ -58,8 +59,8 @@ def _copies(device: DeviceRows) -> Iterator[tuple[str, str]]:
     if moved and copies.empty:
         yield (
             "copies_as_kernels",
-            f"Copies are in the profile only as {moved:,} kernels ({_COPY_KERNEL}), which do not say"
-            " whether they moved data from or to the host: transfers cannot be told.",
+            f"Copies are in the profile only as {moved:,} kernels ({_COPY_KERNEL}), which do not"
+            " say whether they moved data from or to the host: transfers cannot be told.",
         )
     if len(copies) and (copies[["source_kind", "target_kind"]] == UNSET).all(axis=None):
         yield (
@@ -85,7 +86,7 @@ def _operations(
             " attributed to no operation.",
         )
     texts = host.ranges["text"]
-    executing = host.ranges["thread"][texts.str.endswith(":XLA GPU module")]
+    executing = host.ranges["thread"][texts.str.endswith(EXECUTION)]
     calling = host.calls["thread"][launched != UNSET]
     if len(calling) and not calling.isin(executing.unique()).any():
         yield (

@@ -7,15 +7,11 @@ a thread has a second line, ``Host Threads/ID``.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from nsysoffload.trace.xplane.operations import Operations
-from nsysoffload.trace.xplane.profile import Row, frame_of, integer
-
-if TYPE_CHECKING:
-    from jax.profiler import ProfilePlane
+from nsysoffload.trace.xplane.profile import Plane, Row, frame_of, integer
 
 __all__ = ["PLANES", "HostRows", "host_rows"]
 
@@ -37,7 +33,7 @@ class HostRows:
     ranges: pd.DataFrame
 
 
-def host_rows(planes: "Iterable[ProfilePlane]", operations: Operations) -> HostRows:
+def host_rows(planes: Iterable[Plane], operations: Operations) -> HostRows:
     """Read calls and ranges; the operations that calls name are added to those known."""
     calls: list[Row] = []
     ranges: list[Row] = []

@@ -9,7 +9,7 @@ GPU rows are attributed by the ranges around their API calls. What the annotatio
 known for the time of the call, so that is where its range is put.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 
 from nsysoffload.trace.tables import UNSET
 
-__all__ = ["Operation", "Operations", "called", "module_range"]
+__all__ = ["EXECUTION", "Operation", "Operations", "called", "module_range"]
+
+EXECUTION = ":XLA GPU module"
+"""How the name of the host's range ends that is around an execution of a program."""
 
 
 class Operation(NamedTuple):
@@ -51,23 +54,27 @@ class Operations:
     """The distinct operations of a profile, each with a number."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Operation, int] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
 
     def number(self, stats: Mapping[str, object]) -> int:
         """Return the number of the operation that an event's stats name, UNSET if none."""
-        operation = Operation(*(str(stats.get(field, "")) for field in Operation._fields))
-        if not any(operation):
-            return UNSET
-        return self._numbers.setdefault(operation, len(self._numbers))
+        said = tuple(map(stats.get, Operation._fields))
+        if said in self._numbers:
+            return self._numbers[said]
+        return self._numbers.setdefault(said, len(self._numbers)) if any(said) else UNSET
+
+    def _all(self) -> Iterator[Operation]:
+        for said in self._numbers:
+            yield Operation(*("" if value is None else str(value) for value in said))
 
     def range_texts(self) -> list[str]:
         """Return the text of each operation's range, by number."""
-        return [operation.range_text() for operation in self._numbers]
+        return [operation.range_text() for operation in self._all()]
 
     def programs(self) -> dict[str, set[str]]:
         """Return the ids of the programs of each module's name."""
         programs: dict[str, set[str]] = {}
-        for operation in self._numbers:
+        for operation in self._all():
             programs.setdefault(operation.hlo_module, set()).add(operation.program_id)
         return programs
 

@@ -17,13 +17,14 @@ from nsysoffload.errors import TraceError
 from nsysoffload.trace.tables import UNSET
 
 if TYPE_CHECKING:
-    from jax.profiler import ProfileData
+    from jax.profiler import ProfileData, ProfilePlane
 
-__all__ = ["Profile", "frame_of", "integer", "opened"]
+__all__ = ["Plane", "Profile", "Row", "frame_of", "integer", "opened"]
 
 _LOST = b"GPU events dropped"  # of XSpace.warnings, which the reader does not show
 _FARTHEST_NS = 2.0**62  # beyond it, ends would overflow; no row there is believed
 
+type Plane = ProfilePlane
 Row = tuple[object, ...]
 
 
