@@ -1,5 +1,6 @@
 """Every command in the README, and every line of Python in it and in docs, works as it stands."""
 
+import json
 import re
 import subprocess
 import sys
@@ -8,22 +9,17 @@ from pathlib import Path
 import pytest
 
 from nsysoffload.trace.builder import TraceBuilder
+from tests.fake_nsys.program import install
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = [
-    line.split("  #")[0].strip()
-    for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+CAPTURE = (ROOT / "docs" / "capture.md").read_text(encoding="utf-8")
+COMMANDS = {
+    line.split("  #")[0].strip(): None
+    for block in re.findall(r"```bash\n(.*?)```", README + CAPTURE, re.DOTALL)
     for line in block.splitlines()
     if line.strip()
-]
-FAKE_NSYS = """#!{python}
-import pathlib, shutil, sys
-if sys.argv[1] == "profile":
-    pathlib.Path(sys.argv[sys.argv.index("-o") + 1] + ".nsys-rep").touch()
-elif "--help" not in sys.argv:
-    shutil.copy("rank0.sqlite", pathlib.Path(sys.argv[-1]).with_suffix(".sqlite"))
-"""
+}
 
 
 @pytest.fixture
@@ -34,13 +30,15 @@ def workplace(tmp_path, monkeypatch) -> Path:
         trace.copy("h2d", (1400, 1700), stream=20, device=1).nvtx("iteration 0", (900, 2000))
         trace.write(tmp_path / f"rank{rank}.sqlite")
     (tmp_path / "step.sqlite").write_bytes((tmp_path / "rank0.sqlite").read_bytes())
-    run = tmp_path / "runs" / "tiny-gb200" / "offload"
-    run.mkdir(parents=True)
-    (run / "trace.sqlite").write_bytes((tmp_path / "rank0.sqlite").read_bytes())
-    (tmp_path / "bin").mkdir()
-    nsys = tmp_path / "bin" / "nsys"
-    nsys.write_text(FAKE_NSYS.format(python=sys.executable))
-    nsys.chmod(0o755)
+    for name in ("tiny-gb200/offload", "tiny/remat", "llama3.2-1b/offload", "8b/offload/rank0"):
+        run = tmp_path / "runs" / name
+        run.mkdir(parents=True)
+        (run / "trace.sqlite").write_bytes((tmp_path / "rank0.sqlite").read_bytes())
+    nsys = install(tmp_path / "bin", "2025.5")
+    report = {"scenario": "", "steps": [["train_step", 2, 1 << 20, 1 << 20]] * 3}
+    (tmp_path / "step.nsys-rep").write_text(json.dumps(report))
+    (tmp_path / "train.py").write_bytes((ROOT / "tests" / "fake_trainer.py").read_bytes())
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     path = [str(nsys.parent), str(Path(sys.executable).parent), "/usr/bin", "/bin"]
     monkeypatch.setenv("PATH", ":".join(path))
     monkeypatch.chdir(tmp_path)
@@ -55,6 +53,8 @@ def test_a_command_of_the_readme_works(command, workplace):
         target = ["make", "-C", str(ROOT), "--dry-run", command.removeprefix("make ")]
         assert subprocess.run(target, capture_output=True, check=False).returncode == 0
         return
+    if command.startswith("nsys "):
+        (workplace / "step.sqlite").unlink()  # as an export of before, it would not be replaced
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     broken = int("--fail-under" in command)  # a third of the copy is hidden, and more is asked for
     assert (done.returncode, done.stderr.count("Gate failed")) == (broken, 2 * broken)

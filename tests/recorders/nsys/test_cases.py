@@ -362,7 +362,7 @@ def test_what_fails_without_the_profiler_is_not_recorded(place):
 def test_a_command_that_takes_too_long_is_ended(place):
     pid = place.folder / "pid"
     words = ("--pid-file", pid, "--wait-for", "never")
-    failed(place.train(*words, options=("--timeout", 1)), "longer than --timeout allows")
+    failed(place.train(*words, options=("--timeout", 3)), "longer than --timeout allows")
     assert not is_running(int(pid.read_text()))
 
 
