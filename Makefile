@@ -8,10 +8,10 @@ HERE := import pathlib, pip, sys; \
   sys.exit(pathlib.Path("$(INSTALLED)").read_text().strip() != str(pathlib.Path.cwd()))
 STALE := $(shell $(BIN)/python -c '$(HERE)' 2>/dev/null || echo stale)
 
-.PHONY: help demo test check lint types format bench golden stale
+.PHONY: help demo test check lint types format bench golden gpu-check stale
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## predict, analyse and compare two runs: the summary here, reports as HTML
 	$(BIN)/nsysoffload demo
@@ -41,6 +41,12 @@ golden: $(INSTALLED)  ## write the golden files and the example report anew, to 
 	$(BIN)/nsysoffload demo --bundled -o reports/examples/demo
 	$(BIN)/python docs/screenshot.py
 	$(BIN)/python -m pytest tests --golden
+
+# Nothing is installed for it: the machine with the GPU may have no network.
+WITH_JAX = $(or $(PYTHON),$(shell $(BIN)/python -c '' 2>/dev/null && echo $(BIN)/python),python3)
+
+gpu-check:  ## record and check both policies on this machine's GPU, offline, within 10 minutes
+	$(WITH_JAX) -m benchmarks.gpu_check -o $(or $(OUTPUT),reports/gpu-check)
 
 RECENT := import sys; sys.exit(sys.version_info < (3, 12))
 

@@ -27,7 +27,7 @@ from nsysoffload.report.ranks import ranked
 from nsysoffload.timeline.steps import StepRule, find_steps
 from nsysoffload.timeline.timeline import DeviceTimeline, Timeline, build
 from nsysoffload.trace import run_folder
-from nsysoffload.trace.files import export_of, located
+from nsysoffload.trace.files import export_of, located, public
 from nsysoffload.trace.reader import GPU_TABLES, read
 from nsysoffload.trace.tables import Trace
 from nsysoffload.window import parse_window
@@ -271,7 +271,7 @@ def _link(timeline: Timeline, overlap: DeviceOverlap, name: str | None) -> HostL
 
 
 def _named(trace: Trace, path: Path) -> Trace:
-    return replace(trace, source=replace(trace.source, path=path))
+    return replace(trace, source=replace(trace.source, path=public(path)))
 
 
 def _why(timeline: Timeline) -> str:

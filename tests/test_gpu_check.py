@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from benchmarks.gpu_check.op_classes import CLASSES, class_of_kernel, compared
 from benchmarks.gpu_check.privacy import nameless, without_paths
 from benchmarks.gpu_check.seen import seen
 from benchmarks.gpu_check.sizes import SIZES, Size, fitting
-from benchmarks.gpu_check.small import last_steps, write_small
+from benchmarks.gpu_check.small import LARGE_BYTES, last_steps, write_small
 from benchmarks.gpu_check.stages import Skipped, Stages
 from benchmarks.gpu_check.steps import measured
 from benchmarks.gpu_check.summary import lines
@@ -34,6 +34,7 @@ from nsysoffload.recorders.predict.predict import Options, predict
 from nsysoffload.recorders.predict.versions import VersionError
 from nsysoffload.trace.builder import TraceBuilder
 from nsysoffload.trace.schema import MemKind
+from nsysoffload.trace.tables import TraceWarning
 from tests.fake_nsys.place import TRAINER
 from tests.fake_nsys.program import install
 
@@ -157,6 +158,16 @@ def checked(tmp_path, monkeypatch):
     return run
 
 
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    """Return what the check finds where all goes well, its tools, and its folder."""
+    folder = tmp_path_factory.mktemp("usual")
+    tools = Tools(folder / "runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checking, "check_versions", lambda: None)
+        return check(tools, H200, Stages(600), folder), tools, folder
+
+
 def unfinished(found):
     return {
         stage["stage"]: stage["failure"] or stage["skipped"]
@@ -168,8 +179,9 @@ def unfinished(found):
 # --- The whole ---
 
 
-def test_the_document_says_what_was_measured(checked, tmp_path):
-    found, tools = checked()
+def test_the_document_says_what_was_measured(usual):
+    found, tools, folder = usual
+    assert json.loads(json.dumps(found)) == found
     assert tools.tried == [("nsys", "offload"), ("nsys", "remat")]
     assert unfinished(found) == {}
     assert found["schema"] == "nsysoffload-gpu-check/1"
@@ -201,11 +213,11 @@ def test_the_document_says_what_was_measured(checked, tmp_path):
     for variant in ("offload", "remat"):
         file = found["traces"][variant]
         assert (file["file"], file["steps"]) == (f"{variant}.sqlite", 3)
-        assert file["bytes"] == (tmp_path / file["file"]).stat().st_size
+        assert file["bytes"] == (folder / file["file"]).stat().st_size
 
 
-def test_the_document_holds_the_prediction_against_the_measurement(checked):
-    against = checked()[0]["prediction"]
+def test_the_document_holds_the_prediction_against_the_measurement(usual):
+    against = usual[0]["prediction"]
     assert against["target"] == "h200"
     offload = against["runs"]["offload"]
     assert offload["step"]["measured_ns"] == offload["step"]["predicted_ns"] == 55 * MS
@@ -254,7 +266,7 @@ def test_without_any_run_there_is_a_document_all_the_same(checked):
     assert tools.tried[-1] == ("jax", "remat")
     assert (found["runs"], found["traces"], found["prediction"]["runs"]) == ({}, {}, None)
     assert unfinished(found)["predict"] == "There is no run to hold a prediction against."
-    assert "recorded by nothing" in "\n".join(lines(found)) or found["recorder"]
+    assert "recorded by nothing" in "\n".join(lines(found))
 
 
 def test_numerics_that_differ_are_named(checked):
@@ -429,6 +441,14 @@ def test_a_large_trace_is_cut_and_a_small_one_is_not(tmp_path):
     assert (whole["steps"], cut["steps"]) == (3, 2)
     report = nsysoffload.analyze(tmp_path / "cut.sqlite")
     assert [step.duration_ns for step in report.devices[0].steps] == [55 * MS] * 2
+
+
+def test_what_the_recorder_warned_of_stays_with_a_trace(tmp_path):
+    warned = TraceWarning("no_memory_kinds", "The profile does not say which memory is pinned.")
+    trace = replace(steps(3).build(), warnings=(warned,))
+    for limit in (LARGE_BYTES, 1):
+        write_small(measured(trace), tmp_path / "trace.sqlite", limit)
+        assert nsysoffload.load(tmp_path / "trace.sqlite").warnings == (warned,)
 
 
 # --- Privacy ---
@@ -627,18 +647,19 @@ def test_packages_that_are_missing_are_named(monkeypatch, capsys):
     monkeypatch.setattr(command, "PACKAGES", ("json", "no_such_package"))
     monkeypatch.setattr(sys, "argv", ["gpu_check"])
     assert command.main() == 2
-    assert "lacks no_such_package; install them" in capsys.readouterr().err
+    assert "lacks no_such_package; run: pip install" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("runs", "agree", "status"), [(2, True, 0), (2, None, 0), (2, False, 1), (1, None, 3)]
 )
 def test_the_exit_code_says_whether_both_runs_agree(
-    monkeypatch, capsys, checked, runs, agree, status
+    monkeypatch, capsys, usual, runs, agree, status
 ):
-    found, _ = checked()
-    found["runs"] = dict(list(found["runs"].items())[:runs])
-    found["numerics"]["agree"] = agree
+    found = usual[0] | {
+        "runs": dict(list(usual[0]["runs"].items())[:runs]),
+        "numerics": {"agree": agree, "text": ""},
+    }
     monkeypatch.setattr(command, "_checked", lambda output, seconds: found)
     monkeypatch.setattr(sys, "argv", ["gpu_check", "-o", "there"])
     assert command.main() == status
@@ -660,3 +681,19 @@ def test_a_checkout_that_is_not_installed_has_a_version(monkeypatch):
 def test_one_gpu_is_used_of_several(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
     assert command._environment(tmp_path)["CUDA_VISIBLE_DEVICES"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("words", "run"),
+    [
+        (
+            ["PYTHON=/opt/python3", "OUTPUT=out"],
+            "/opt/python3 -m benchmarks.gpu_check -o out",
+        ),
+        (["VENV=no-such-folder"], "python3 -m benchmarks.gpu_check -o reports/gpu-check"),
+    ],
+)
+def test_make_installs_nothing_for_the_check(words, run):
+    make = ["make", "--dry-run", "--no-print-directory", "-C", str(ROOT), "gpu-check", *words]
+    done = subprocess.run(make, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{run}\n"

@@ -62,8 +62,8 @@ def _demand_packages() -> None:
     missing = [package for package in PACKAGES if find_spec(package) is None]
     if missing:
         raise _CannotCheck(
-            f"{sys.executable} lacks {', '.join(missing)}; install them, or name another Python: "
-            "make gpu-check PYTHON=..."
+            f"{sys.executable} lacks {', '.join(missing)}; run: pip install -e '.[workloads]', or "
+            "name another Python: make gpu-check PYTHON=..."
         )
 
 

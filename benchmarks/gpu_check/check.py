@@ -163,7 +163,7 @@ def target_named(gpu: str) -> str | None:
 
 def _recorded(
     tools: Tools, size: Size, recorders: tuple[str, ...], stages: Stages
-) -> tuple[str, dict[str, Recording]]:
+) -> tuple[str | None, dict[str, Recording]]:
     """Record the variants, all by the first recorder that can record one of them."""
 
     def record(variant: str, recorder: str) -> Path | None:
@@ -181,7 +181,7 @@ def _recorded(
             break
     folders = {first: folder, **{variant: record(variant, recorder) for variant in others}}
     made = {variant: path for variant, path in folders.items() if path}
-    return recorder, _each("analyse", made, recording, stages)
+    return recorder if made else None, _each("analyse", made, recording, stages)
 
 
 def _predicted(

@@ -13,7 +13,7 @@ __all__ = ["nameless", "without_paths"]
 
 # Behind a letter or a closing bracket a slash belongs to JAX's path of an operation.
 _ABSOLUTE = re.compile(
-    r"""(?<![\w)\]}>.*/-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\,;:'"#]+[/\\])+[^\s/\\,;:'"#]*"""
+    r"""(?<![\w)\]}>.*-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\,;:'"#]+[/\\])+[^\s/\\,;:'"#]*"""
 )
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from benchmarks.gpu_check.privacy import nameless
 from benchmarks.gpu_check.steps import Measured
+from nsysoffload.trace.metadata import CAPTURE_WARNINGS, warnings_text
 from nsysoffload.trace.tables import TABLES, Trace
 from nsysoffload.trace.writer import write
 
@@ -30,10 +31,11 @@ def write_small(
         What is to be said of the file: its name, how many steps it holds, and its bytes.
     """
     steps = len(measured.steps)
-    write(nameless(measured.timeline.trace), path)
+    said = {CAPTURE_WARNINGS: warnings_text(measured.timeline.trace.warnings)}
+    write(nameless(measured.timeline.trace), path, said)
     if path.stat().st_size > large_bytes and steps > STEPS:
         steps = STEPS
-        write(nameless(last_steps(measured, steps)), path)
+        write(nameless(last_steps(measured, steps)), path, said)
     return {"file": path.name, "steps": steps, "bytes": path.stat().st_size}
 
 
@@ -49,19 +51,18 @@ def last_steps(measured: Measured, count: int) -> Trace:
     trace, index = measured.timeline.trace, measured.timeline.index
     called = np.append(trace.calls["start_ns"].to_numpy()[index.first], _NEVER)
 
-    def issued(rows: pd.DataFrame) -> NDArray[np.int64]:
-        call = index.of(rows)
-        if "start_ns" not in rows:
-            return called[call]
-        return np.where(call < 0, rows["start_ns"].to_numpy(), called[call])
+    def issued(rows: pd.DataFrame, call: NDArray[np.int64]) -> NDArray[np.int64]:
+        own = rows["start_ns"].to_numpy() if "start_ns" in rows else _NEVER
+        return np.where(call < 0, own, called[call])
 
     rows = measured.gpu_rows()
-    when, step = issued(rows), measured.steps.of(rows)
+    when, step = issued(rows, rows["call"].to_numpy()), measured.steps.of(rows)
     first = when[step == len(measured.steps) - count].min()
-    since = when[when < first].max(initial=_NEVER)
+    since = when[when < first].max(initial=_NEVER)  # the range of a step begins before its rows
     frames = {}
     for name in TABLES:
         table = getattr(trace, name)
-        at = table["start_ns"].to_numpy() if name in ("calls", "nvtx_ranges") else issued(table)
+        on_host = name in ("calls", "nvtx_ranges")
+        at = table["start_ns"].to_numpy() if on_host else issued(table, index.of(table))
         frames[name] = table[at > since].reset_index(drop=True)
     return Trace(trace.source, trace.gpus, **frames, absent=trace.absent)

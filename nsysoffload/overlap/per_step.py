@@ -168,7 +168,7 @@ def _phases(kernels: pd.DataFrame, step: _Ints, phase: _Ints, steps: int) -> Map
     rows = np.flatnonzero((step >= 0) & (kernels["kind"].cat.codes == 0).to_numpy())
     start, end = (kernels[name].to_numpy()[rows] for name in ("start_ns", "end_ns"))
     own, group = grouped_union(start, end, step[rows] * len(PHASES) + phase[rows])
-    total = _added(own[:, 1] - own[:, 0], group, steps * len(PHASES)).reshape(steps, -1)
+    total = _added(own[:, 1] - own[:, 0], group, steps * len(PHASES)).reshape(steps, len(PHASES))
     return {name: total[:, code] for code, name in enumerate(PHASES)}
 
 

@@ -44,7 +44,7 @@ from nsysoffload.timeline.intervals import covered_ns, spans_of
 from nsysoffload.timeline.kernels import KINDS, is_copy_like
 from nsysoffload.timeline.timeline import Timeline
 from nsysoffload.trace.run_folder import RunFolder
-from nsysoffload.trace.tables import UNSET
+from nsysoffload.trace.tables import COPIES_AS_KERNELS, UNSET
 
 __all__ = ["compose"]
 
@@ -105,6 +105,7 @@ def compose(
             chosen=devices,
             findings=found,
             steps_found_by=found_by,
+            as_kernels=any(w.code == COPIES_AS_KERNELS for w in timeline.trace.warnings),
         ),
         trace=TraceInfo(
             file=trace.path.name,

@@ -87,9 +87,8 @@ def run_warnings(run: RunFolder) -> Iterator[Warning_]:
             " which the GPU waits for the host may be its doing."
         )
         yield Warning_("profiling_overhead", _sentence(message))
-    yield from (
-        Warning_("capture_note", _sentence(note)) for note in dict.fromkeys(recording.notes)
-    )
+    for note in dict.fromkeys(map(_sentence, recording.notes)):
+        yield Warning_("capture_note", note)
 
 
 def numerics_differ(report: Report) -> str | None:

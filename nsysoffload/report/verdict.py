@@ -25,6 +25,10 @@ _HEADS = {
     "partly_hidden": "Transfers hide only partly behind compute",
     "exposed": "Transfers do not hide behind compute",
 }
+_AS_KERNELS = (
+    "It cannot be told how much transfer time is hidden: copies were recorded only as kernels,"
+    " which do not say whether they moved data from or to the host."
+)
 _STARVED = "Transfers are hidden by time, not in effect"
 
 
@@ -37,6 +41,7 @@ def verdict(
     chosen: Sequence[Device] = (),
     findings: Sequence[Finding] = (),
     steps_found_by: str = "window",
+    as_kernels: bool = False,
 ) -> Verdict:
     """Say how much of the transfers runs behind compute, and what to change first.
 
@@ -56,6 +61,8 @@ def verdict(
         Worst first.
     steps_found_by : str
         As in `Window`; ``window`` speaks of the window.
+    as_kernels : bool
+        Whether copies are in the trace only as kernels, so that no transfer is none that ran.
     """
     by_steps = steps_found_by != "window"
     slow = slowest(chosen) if by_steps else None
@@ -64,6 +71,8 @@ def verdict(
         answer = _of_step(slow.per_step, starved, _which(slow, chosen))
     else:
         answer = _of_window(total, devices, windows_ns, starved)
+    if as_kernels and answer.outcome == "no_transfers":
+        answer = Verdict(_AS_KERNELS, "cannot_tell")
     text = f"{answer.text}{_first(findings, by_steps)}"
     if kind != "measured":
         text = f"Predicted: {text[0].lower()}{text[1:]}"

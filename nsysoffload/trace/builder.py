@@ -347,17 +347,15 @@ class TraceBuilder:
     def _devices(self) -> tuple[pd.DataFrame, dict[tuple[int, int], int]]:
         """Return the GPUs that have rows, and the row number of each (process, ordinal)."""
         used = {
-            (int(row["ordinal"]), int(row["process"]))
+            (int(row["process"]), int(row["ordinal"]))
             for name in GPU_ROWS
             for row in self._rows[name]
         }
-        gpus: dict[str, dict[str, Cell | None]] = {}
-        device_of = {}
-        for ordinal, process in sorted(used):
-            gpu = self._gpu(process - VM, ordinal)
-            gpus.setdefault(str(gpu["id"]), gpu)
-            device_of[process, ordinal] = list(gpus).index(str(gpu["id"]))
-        rows = pd.DataFrame(list(gpus.values()), columns=GPUS.names, dtype=object)
+        known = {(process, ordinal): self._gpu(process - VM, ordinal) for process, ordinal in used}
+        first = {str(known[place]["id"]): place for place in sorted(used, reverse=True)}
+        order = sorted(first, key=lambda gpu: first[gpu][::-1])
+        rows = pd.DataFrame([known[first[gpu]] for gpu in order], columns=GPUS.names, dtype=object)
+        device_of = {place: order.index(str(gpu["id"])) for place, gpu in known.items()}
         return GPUS.conform(rows), device_of
 
     def _gpu(self, pid: int, ordinal: int) -> dict[str, Cell | None]:

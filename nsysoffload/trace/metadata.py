@@ -142,8 +142,8 @@ def _told(export: Export) -> list[TraceWarning]:
         pairs = [(code, message) for code, message in told]
     except (ValueError, TypeError, RecursionError):
         return []
-    texts = all(isinstance(text, str) for pair in pairs for text in pair)
-    return [TraceWarning(code, message) for code, message in pairs] if texts else []
+    readable = all(isinstance(t, str) and t.isprintable() for pair in pairs for t in pair)
+    return [TraceWarning(code, message) for code, message in pairs] if readable else []
 
 
 def _unread_prediction(export: Export) -> list[TraceWarning]:

@@ -142,7 +142,7 @@ def report_name(path: Path, here: Path) -> str:
     """
     ranks = rank_traces(path)
     trace = files.located(ranks[0])
-    if trace.name != _TRACE:
+    if not _is_of_run(trace):
         return files.report_name(trace)
     folder = (trace.parent if ranks == [path] else path).resolve()
     below = folder.relative_to(here) if folder.is_relative_to(here) else folder
@@ -162,7 +162,7 @@ def read(trace: Path) -> RunFolder:
         runs. What was predicted says so in the trace itself.
     """
     path = trace.with_name(_FILE)
-    if not trace.name.startswith("trace.") or not path.is_file():
+    if not _is_of_run(trace) or not path.is_file():
         return RunFolder()
     manifest = _loaded(path)
     if manifest is None:
@@ -178,6 +178,11 @@ def read(trace: Path) -> RunFolder:
         else None,
         memory=_memory(manifest),
     )
+
+
+def _is_of_run(trace: Path) -> bool:
+    """Tell by its name whether a file is the trace of a run folder, exported or not."""
+    return trace.name.startswith("trace.")
 
 
 def _ignored(why: str) -> RunFolder:

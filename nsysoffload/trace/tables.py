@@ -14,6 +14,7 @@ from nsysoffload.errors import TraceError
 from nsysoffload.trace.prediction import Prediction
 
 __all__ = [
+    "COPIES_AS_KERNELS",
     "CALLS",
     "COPIES",
     "EVENTS",
@@ -39,6 +40,10 @@ UNSET = -1
 
 NO_TIME = -(2**63)
 """What a time holds where the export has none; such a row is not believed."""
+
+
+COPIES_AS_KERNELS = "copies_as_kernels"
+"""Code of the warning that copies are among the kernels, without a direction."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,149 @@ def test_the_version_is_that_of_the_package(run):
 def test_every_command_has_help_with_an_example(run, words):
     result = run(*words)
     assert (result.exit_code, "Example:\n" in result.stdout) == (0, True)
+
+
+# --- Run folders ---
+
+
+def recorded(
+    folder: Path, *, of_recording: dict[str, object] | None = None, **more: object
+) -> None:
+    """A run folder with a step of which 10 of 20 ms of an H2D copy of 1 GB are exposed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    trace = TraceBuilder().nvtx("train_step", (0, 120)).kernel((1, 100), "gemm", call=(0.5, 0.6))
+    trace.copy("h2d", (90, 110), size_bytes=10**9, stream=20)
+    trace.copy("d2h", (20, 40), size_bytes=10**9, stream=21)
+    trace.write(folder / "trace.sqlite")
+    recording = {"bare_step_ms": 100.0, "profiled_step_ms": 130.0, "overhead": 0.3}
+    manifest = {"schema": "nsysoffload-run/1", "kind": "measured", "variant": folder.name}
+    manifest |= {"recording": recording | (of_recording or {})} | more
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def codes(stderr: str) -> list[str]:
+    return re.findall(r"Warning \[(\w+)\]", stderr)
+
+
+def test_a_report_of_a_run_says_how_much_the_profiler_slowed_it_down(run, tmp_path):
+    recorded(tmp_path / "offload", of_recording={"notes": ["Recorded with cuda-sw."]})
+    result = run("analyze", "offload")
+    head = "profiling overhead 30 %: step 100 ms bare, 130 ms profiled"
+    assert result.exit_code == 0
+    assert f"Recorded: variant offload; {head}." in " ".join(result.stdout.split())
+    assert codes(result.stderr) == ["profiling_overhead", "capture_note"]
+    for suffix in ("html", "md"):
+        assert head in Path(f"reports/offload/report.{suffix}").read_text()
+    report = json.loads(Path("reports/offload/report.json").read_text())
+    assert report["recording"]["overhead"] == 0.3
+
+
+def test_a_run_whose_numerics_differ_is_reported_and_ends_with_1(run, tmp_path):
+    text = "numerics differ from step 2 of 3 (index 1): loss 2.24 instead of 2.1"
+    numerics = {"agree": False, "against": "remat", "text": text}
+    recorded(tmp_path / "offload", of_recording={"overhead": 0.0, "numerics": numerics})
+    result = run("analyze", "offload", "--format", "json")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"Warning [numerics_differ]: N{text[1:]} (against remat).",
+        f"Gate failed: {text} (against remat)",
+    ]
+    report = json.loads(Path("reports/offload/report.json").read_text())
+    assert report["verdict"]["outcome"] == "not_usable"
+    assert report["verdict"]["text"].startswith(f"Not to be used: {text} (against remat). Transf")
+    assert report["devices"][0]["trace"]["both"]["busy_ns"] == 40_000_000
+
+
+def test_the_memory_of_a_run_can_be_limited(run, tmp_path):
+    names = ("argument_bytes", "temp_bytes", "output_bytes", "alias_bytes")
+    needs = dict.fromkeys(names, 0) | {"device_need_bytes": 9, "host_need_bytes": 7}
+    recorded(tmp_path / "offload", of_recording={"overhead": 0.0}, memory=needs)
+    limits = ("--fail-over", "device_bytes=9B", "--fail-over", "host_bytes=6B")
+    result = run("analyze", "offload", *limits)
+    assert (result.exit_code, result.stderr) == (1, "Gate failed: host_bytes 7 B is over 6 B\n")
+
+
+def test_a_manifest_of_something_else_is_a_warning(run, tmp_path):
+    recorded(tmp_path / "offload")
+    (tmp_path / "offload" / "manifest.json").write_text('{"name": "app"}')
+    result = run("analyze", "offload")
+    assert (result.exit_code, codes(result.stderr)) == (0, ["manifest_ignored"])
+
+
+@pytest.mark.parametrize(
+    ("size", "exit_code", "warned"),
+    [
+        pytest.param("1GB", 0, [], id="as-expected"),
+        pytest.param("1.05GB", 0, [], id="near"),
+        pytest.param("1.5GB", 0, ["offload_bytes"], id="less"),
+        pytest.param("2.1GB", 1, [], id="under-half"),
+    ],
+)
+def test_bytes_that_are_expected_to_be_offloaded_are_a_gate(run, tmp_path, size, exit_code, warned):
+    recorded(tmp_path / "offload", of_recording={"overhead": 0.0})
+    result = run("analyze", "offload", "--expect-offload", size)
+    assert (result.exit_code, codes(result.stderr)) == (exit_code, warned)
+    report = json.loads(Path("reports/offload/report.json").read_text())
+    (gate,) = report["gates"]
+    assert (gate["name"], gate["kind"], gate["passed"]) == (
+        "expect_offload",
+        "check",
+        not exit_code,
+    )
+    assert report["tool"]["options"] == {"expect_offload": size}
+
+
+def test_steps_without_an_offloaded_byte_fail_what_was_requested(run, tmp_path):
+    trace = TraceBuilder()
+    for start in (0, 100, 200):
+        call = (start + 1, start + 2)
+        trace.nvtx("train_step", (start, start + 90)).kernel(
+            (start + 5, start + 80), "gemm", call=call
+        )
+    trace.write(tmp_path / "a.sqlite")
+    result = run("analyze", "a.sqlite", "--expect-offload", "16GiB")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith(
+        "Gate failed: offload requested, 0 bytes device-to-host and 0 bytes host-to-device per step"
+    )
+    report = json.loads(Path("reports/a/report.json").read_text())
+    assert report["devices"][0]["per_step"]["both"]["overlap"] is None
+
+
+def test_bytes_that_the_run_was_recorded_to_move_are_a_warning_only(run, tmp_path):
+    recorded(tmp_path / "offload", of_recording={"overhead": 0.0, "expect_offload_bytes": 10**10})
+    result = run("analyze", "offload")
+    assert (result.exit_code, codes(result.stderr)) == (0, ["offload_bytes"])
+    assert "Offload requested, 1.00 GB device-to-host" in result.stderr
+    asked = run("analyze", "offload", "--expect-offload", "1GB")
+    assert (asked.exit_code, asked.stderr) == (0, "")
+
+
+def test_a_size_that_is_none_is_an_error(run, tmp_path):
+    recorded(tmp_path / "offload")
+    result = run("analyze", "offload", "--expect-offload", "much")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "Error: 'much' is no size; write it like 16GiB or 1.5GB.\n"
+
+
+def test_a_folder_of_ranks_is_one_report_of_all(run, tmp_path):
+    for rank in (0, 2, 10):
+        recorded(tmp_path / f"runs/8b/offload/rank{rank}", of_recording={"overhead": 0.0})
+    result = run("analyze", "runs/8b/offload", "--format", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[-1] == "reports/8b/offload/report.json"
+    report = json.loads(Path("reports/8b/offload/report.json").read_text())
+    # All are equally slow, so that they stay in their order.
+    assert [rank["file"] for rank in report["ranks"]] == [
+        f"rank{rank}/trace.sqlite" for rank in (0, 2, 10)
+    ]
+
+
+def test_runs_of_one_variant_do_not_replace_each_others_reports(run, tmp_path):
+    for model in ("1b", "8b"):
+        recorded(tmp_path / f"runs/{model}/offload")
+        run("analyze", f"runs/{model}/offload", "--format", "json")
+    assert sorted(map(str, Path("reports").rglob("*.json"))) == [
+        "reports/1b/offload/report.json",
+        "reports/8b/offload/report.json",
+    ]

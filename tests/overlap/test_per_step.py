@@ -100,3 +100,13 @@ def test_what_runs_in_another_step_hides_and_counts_to_its_own():
 
 def test_phases_are_there_only_with_names_of_xla():
     assert examined(TraceBuilder().kernel((1, 2), "gemm")).values.phases is None
+
+
+def test_names_of_xla_without_a_whole_step_are_no_error():
+    trace = TraceBuilder(unit="ns").nvtx(STEP_RANGE, (0, 100))
+    trace.nvtx("XlaModule:#hlo_module=jit_step,program_id=1#", (200, 300))
+    trace.nvtx("Thunk:#name=jit(step)/jvp(f)/dot,hlo_op=dot.1#", (210, 220))
+    trace.kernel((230, 240), "gemm", call=(212, 214))
+    phases = examined(trace).values.phases
+    assert phases is not None
+    assert {len(values) for values in phases.values()} == {0}

@@ -20,9 +20,12 @@ from nsysoffload.report.model import (
     Layer,
     Link,
     Migrations,
+    Numerics,
     PerStep,
     Rank,
+    Recording,
     Report,
+    RunMemory,
     SizeClass,
     Stall,
     Step,
@@ -37,8 +40,11 @@ from nsysoffload.report.model import (
     WhatIf,
     Window,
 )
+from nsysoffload.report.recorded import run_warnings
+from nsysoffload.report.verdict import unusable
 from nsysoffload.report.verdict import verdict as verdict_of
 from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
+from nsysoffload.trace.run_folder import RunFolder
 
 PREDICTION = Prediction(
     program="llama-1b, batch 8, 4096 tokens",
@@ -68,6 +74,35 @@ PREDICTION = Prediction(
     constants=(Constant("gemm_efficiency", "share of peak", 0.6, 0.7, 0.8, "a benchmark"),),
     notes=("Every expert is taken to be full.",),
     warnings=("2 operations were not understood.",),
+)
+
+RECORDING = Recording(
+    variant="offload",
+    nsys_version="2025.5.1.121",
+    trace="cuda,nvtx",
+    capture_range="profiler-api",
+    left_out=("--discard-environment",),
+    rank=0,
+    ranks=8,
+    steps=3,
+    bare_step_ms=100.0,
+    profiled_step_ms=130.0,
+    overhead=0.3,
+    overhead_null_reason=None,
+    xla_preset="default",
+    xla_flags=("--xla_gpu_enable_command_buffer=",),
+    expect_offload_bytes=None,
+    numerics=Numerics(True, "remat", "numerics agree over 3 steps"),
+    notes=("The first attempt failed.",),
+)
+RUN_MEMORY = RunMemory(
+    device_bytes=12_000_000_000,
+    argument_bytes=4_000_000_000,
+    temp_bytes=8_000_000_000,
+    output_bytes=4_000_000_000,
+    alias_bytes=4_000_000_000,
+    host_bytes=3_000_000_000,
+    device_peak_bytes=14_000_000_000,
 )
 
 NO_KERNELS = "the trace has no kernel table"
@@ -411,6 +446,23 @@ def predicted() -> Report:
         memory=PREDICTION.memory,
         range=PREDICTION.step,
         prediction=PREDICTION,
+    )
+
+
+def recorded() -> Report:
+    """A run whose folder says how it was recorded, and that it is of no use."""
+    first = one_device()
+    why = "numerics differ from step 1 of 3 (index 0): loss 2.4 instead of 2.1"
+    numerics = Numerics(False, "remat", why)
+    recording = replace(RECORDING, numerics=numerics)
+    warnings = run_warnings(RunFolder(recording))
+    return replace(
+        first,
+        verdict=unusable(first.verdict, why),
+        trace=replace(first.trace, warnings=tuple(warnings)),
+        recording=recording,
+        memory=RUN_MEMORY,
+        gates=(Gate("numerics", "check", None, None, passed=False, reason=why),),
     )
 
 
@@ -807,7 +859,30 @@ def hostile(length: int = 5_000) -> Report:
         ),
         stalls=tuple(replace(found, op=odd, kernel=odd) for found in stalls(gpu)[:2]),
         contention=(Contention(odd, odd, 1_000, 2_000, 3, 4, 5),),
-        gates=(Gate("overlap.h2d", "under", 1.0, None, passed=False, reason=odd), *GATES),
+        gates=(
+            Gate("expect_offload", "check", None, None, passed=False, reason=odd),
+            Gate("overlap.h2d", "under", 1.0, None, passed=False, reason=odd),
+            *GATES,
+        ),
+        recording=Recording(
+            variant=odd,
+            nsys_version=odd,
+            trace=odd,
+            capture_range=odd,
+            left_out=(odd,) * 3,
+            rank=0,
+            ranks=0,
+            steps=0,
+            bare_step_ms=-1e18,
+            profiled_step_ms=1e18,
+            overhead=-1e18,
+            overhead_null_reason=odd,
+            xla_preset=odd,
+            xla_flags=(odd,) * 3,
+            expect_offload_bytes=0,
+            numerics=Numerics(None, odd, odd),
+            notes=(odd,) * 3,
+        ),
         prediction=replace(
             PREDICTION,
             program=odd,
@@ -887,6 +962,7 @@ EXAMPLES = {
     "no_transfers": no_transfers,
     "one_device": one_device,
     "predicted": predicted,
+    "recorded": recorded,
     "eight_devices": eight_devices,
     "cannot_tell": cannot_tell,
     "ranks": ranks,

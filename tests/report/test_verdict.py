@@ -141,3 +141,13 @@ def test_the_verdict_of_the_example_is_what_it_would_be():
         steps_found_by=shown.window.steps_found_by,
     )
     assert made == replace(shown.verdict)
+
+
+def test_copies_that_are_known_only_as_kernels_are_not_called_none():
+    assert judged(no_transfers()).outcome == "no_transfers"
+    told = judged(no_transfers(), as_kernels=True)
+    assert told.outcome == "cannot_tell"
+    assert told.text.startswith(
+        "It cannot be told how much transfer time is hidden: copies were recorded only as kernels"
+    )
+    assert judged(one_device(), as_kernels=True) == judged(one_device())

@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nsysoffload.errors import TraceError
+from nsysoffload.trace.builder import TraceBuilder
+from nsysoffload.trace.metadata import CAPTURE_WARNINGS
 from nsysoffload.trace.reader import read
 from nsysoffload.trace.schema import CopyKind, MemKind
 from nsysoffload.trace.shapes import shape_of
 from nsysoffload.trace.tables import TABLES, UNSET
+from nsysoffload.trace.writer import write
 from nsysoffload.trace.xplane.convert import convert, export
 from tests.trace.xspace import LAUNCH, Event, call, copy, kernel, write_profile
 
@@ -173,9 +176,7 @@ def test_gpus_without_rows_are_left_out_and_others_keep_ordinal_and_name(convert
 def test_times_are_exact_up_to_104_days_and_beyond_that_is_said(converted):
     late = kernel("late", (0.123, 0.125), 1)
     trace = converted(on_stream(late), starts_ns=2**53 - 1_000)
-    assert trace.kernels[["start_ns", "end_ns"]].to_numpy().tolist() == [
-        [2**53 - 877, 2**53 - 875]
-    ]
+    assert trace.kernels[["start_ns", "end_ns"]].to_numpy().tolist() == [[2**53 - 877, 2**53 - 875]]
     assert codes(trace) == []
     assert codes(converted(on_stream(late), starts_ns=2**60)) == ["times_rounded"]
 
@@ -307,6 +308,29 @@ def test_an_export_has_the_rows_the_recorder_and_the_warnings(tmp_path):
     assert codes(trace) == ["no_memory_kinds", "no_executions"]
     assert again.warnings == trace.warnings
     assert again.absent == trace.absent
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("no json", id="no-json"),
+        pytest.param("{}", id="no-list"),
+        pytest.param("[1]", id="no-pairs"),
+        pytest.param('[["code"]]', id="half-a-pair"),
+        pytest.param('[["code", 5]]', id="no-text"),
+        pytest.param('[["code", "\\u001b[2J"]]', id="control-characters"),
+        pytest.param("[" * 5_000, id="deep"),
+        pytest.param(f'[["code", "{"x" * 20_000}"]]', id="long"),
+    ],
+)
+def test_what_is_no_list_of_warnings_is_not_read_as_one(tmp_path, text):
+    write(
+        TraceBuilder().kernel((0, 1), "gemm").build(),
+        tmp_path / "t.sqlite",
+        {CAPTURE_WARNINGS: text},
+    )
+    assert codes(read(tmp_path / "t.sqlite")) == []
 
 
 # --- Files that are no good ---

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from nsysoffload.trace.tables import UNSET, TraceWarning
+from nsysoffload.trace.tables import COPIES_AS_KERNELS, UNSET, TraceWarning
 from nsysoffload.trace.xplane.device import DeviceRows
 from nsysoffload.trace.xplane.host import HostRows
 from nsysoffload.trace.xplane.operations import EXECUTION
@@ -58,7 +58,7 @@ def _copies(device: DeviceRows) -> Iterator[tuple[str, str]]:
     moved = int(kernels["name"].str.startswith(_COPY_KERNEL).sum())
     if moved and copies.empty:
         yield (
-            "copies_as_kernels",
+            COPIES_AS_KERNELS,
             f"Copies are in the profile only as {moved:,} kernels ({_COPY_KERNEL}), which do not"
             " say whether they moved data from or to the host: transfers cannot be told.",
         )
