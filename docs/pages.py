@@ -40,6 +40,13 @@ in detail, which is the slowest, is held to it.
 reason. Times that rest on overlap, such as `stall_ms`, are unknown where the overlap of a step with
 copies is. In a predicted report the expected times are limited, not the ends of the range.
 
+Two gates are checks and no limits. **`expect_offload`**: with `--expect-offload 16GiB` a step of
+each GPU has to move that much to the host and back. Under half of it in either direction fails, as
+in `Gate failed: offload requested, 0 bytes device-to-host`; so does what the trace cannot tell, and
+more than a tenth off is a warning. Without the option, what the run was recorded to move is checked
+alike, but only warned of. **`numerics`** fails wherever the run folder says that a run does not
+compute what the run beside it does; its report begins with *Not to be used*.
+
 `X` may carry a unit that fits: `overlap=80%`, `stall_ms=500us`, `bytes.d2h=16GiB`. Without one it
 is in the unit below.
 """

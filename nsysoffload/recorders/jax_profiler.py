@@ -9,7 +9,7 @@ from nsysoffload.errors import TraceError, UsageError
 from nsysoffload.recorders.measured import request as measured
 from nsysoffload.recorders.measured.checks import Unfit, analyzed
 from nsysoffload.recorders.measured.child import Ended, Limits, run
-from nsysoffload.recorders.measured.failures import blinding, cause_of, unexplained
+from nsysoffload.recorders.measured.failures import Failure, blinding, cause_of, unexplained
 from nsysoffload.recorders.measured.recorder import Recorded
 from nsysoffload.recorders.measured.request import Command, Request
 from nsysoffload.trace.xplane.convert import export
@@ -101,8 +101,7 @@ def _export(folder: Path, partial: Path, ended: Ended) -> None:
     try:
         export(profile, partial / "trace.sqlite")
     except TraceError as error:
-        known = blinding(ended.printed)
-        raise Unfit(known or unexplained("no_gpu_rows", str(error), ended.printed)) from error
+        raise Unfit(blinding(ended.printed) or Failure("no_gpu_rows", str(error))) from error
 
 
 def _newest(folder: Path) -> Path | None:

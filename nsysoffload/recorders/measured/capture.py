@@ -11,6 +11,7 @@ from typing import Any
 from nsysoffload.errors import RecordingError, UsageError
 from nsysoffload.recorders.flag_check import check_flags
 from nsysoffload.recorders.flags import without_paths
+from nsysoffload.recorders.machine.numa import placement
 from nsysoffload.recorders.measured.checks import Unfit, notes_on, read_manifest
 from nsysoffload.recorders.measured.child import Ended, Limits, run
 from nsysoffload.recorders.measured.failures import RunFailed, cause_of, lines_like, unexplained
@@ -19,7 +20,7 @@ from nsysoffload.recorders.measured.overhead import Overhead, overhead
 from nsysoffload.recorders.measured.recorder import Recorded, Recorder, Say
 from nsysoffload.recorders.measured.request import Command, Request, command_of
 from nsysoffload.recorders.numerics import Losses, Numerics, compare, from_log, from_manifest
-from nsysoffload.recorders.ranks import Rank, rank_of
+from nsysoffload.recorders.ranks import rank_of
 from nsysoffload.recorders.variants import Variant
 from nsysoffload.trace.run_folder import MANIFEST
 
@@ -198,7 +199,8 @@ class Capture:
         command: Command,
         notes: list[str],
     ) -> dict[str, Any]:
-        rank: Rank | None = rank_of(self.environment)
+        rank = rank_of(self.environment)
+        bound = placement(Path("/"))
         flags = own.get("xla_flags", without_paths(_flags(command)))
         return {
             **own,
@@ -213,6 +215,8 @@ class Capture:
                 "left_out": list(recorded.left_out),
                 "rank": rank.index if rank else None,
                 "ranks": rank.count if rank else None,
+                "cpu_nodes": bound.cpu_nodes,
+                "memory_nodes": bound.memory_nodes,
                 "steps": self.request.steps,
                 **slower.as_manifest(),
                 "xla_preset": self.request.preset,

@@ -33,7 +33,7 @@ class Overhead:
         """By how much of itself a step takes longer."""
         if self.null_reason or not self.bare_step_ms or self.profiled_step_ms is None:
             return None
-        return self.profiled_step_ms / self.bare_step_ms - 1
+        return round(self.profiled_step_ms / self.bare_step_ms - 1, 6)
 
     def as_manifest(self) -> dict[str, float | str | None]:
         """Return the entries of a run's manifest."""
