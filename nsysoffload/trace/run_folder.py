@@ -33,7 +33,7 @@ _FILE = "manifest.json"
 _TRACE = "trace.sqlite"
 _RANK = re.compile(r"rank(\d+)")
 _LONGEST = 10_000_000  # bytes; a thousand steps take some 100,000
-_TEXT, _ENTRIES = 2_000, 100  # characters of a text, entries of a list
+_TEXT, _ENTRIES = 1_000, 50  # characters of a text, entries of a list
 _LARGEST = 2**63 - 1
 
 
@@ -115,9 +115,11 @@ def rank_traces(path: Path) -> list[Path]:
     path : Path
         A folder with ``rank0/trace.sqlite``, ``rank1/trace.sqlite`` and so on, or anything else.
     """
-    if not path.is_dir() or (path / _TRACE).exists():
-        return [path]
-    numbered = ((_RANK.fullmatch(trace.parent.name), trace) for trace in path.glob(f"*/{_TRACE}"))
+    try:
+        inside = [] if (path / _TRACE).exists() else list(path.glob(f"*/{_TRACE}"))
+    except (OSError, ValueError):
+        return [path]  # whoever opens it says what is wrong
+    numbered = ((_RANK.fullmatch(trace.parent.name), trace) for trace in inside)
     ranks = sorted((int(match[1]), trace) for match, trace in numbered if match)
     return [trace for _, trace in ranks] or [path]
 
