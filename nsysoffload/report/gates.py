@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from nsysoffload.errors import GateFailed, UsageError, unknown_name
-from nsysoffload.report.amounts import SIZES, TIMES, amount, parse_size
+from nsysoffload.report.amounts import SIZES, TIMES, amount
 from nsysoffload.report.expected import Judgement
 from nsysoffload.report.format import labels
 from nsysoffload.report.metrics import METRICS, Measured
 from nsysoffload.report.model import Gate, Report
 from nsysoffload.report.recorded import numerics_differ
 
-__all__ = ["METRICS", "Limit", "checked", "parse_gates", "parse_size", "raise_failed", "sentence"]
+__all__ = ["METRICS", "Limit", "checked", "parse_gates", "raise_failed", "sentence"]
 
 _SUFFIXES: Mapping[str, Mapping[str, Decimal | int]] = {
     "%": {"%": 1},

@@ -12,7 +12,7 @@ from nsysoffload.errors import RecordingError, UsageError
 from nsysoffload.recorders.flag_check import check_flags
 from nsysoffload.recorders.flags import without_paths
 from nsysoffload.recorders.machine.numa import placement
-from nsysoffload.recorders.measured.checks import Unfit, notes_on, read_manifest
+from nsysoffload.recorders.measured.checks import Unfit, expected_bytes, notes_on, read_manifest
 from nsysoffload.recorders.measured.child import Ended, Limits, run
 from nsysoffload.recorders.measured.failures import RunFailed, cause_of, lines_like, unexplained
 from nsysoffload.recorders.measured.folder import PARTIAL, in_place
@@ -221,7 +221,7 @@ class Capture:
                 **slower.as_manifest(),
                 "xla_preset": self.request.preset,
                 "xla_flags": list(flags),
-                "expect_offload_bytes": self.request.expect_offload,
+                "expect_offload_bytes": expected_bytes(self.request, variant, own),
                 "numerics": None,
                 "notes": notes,
             },

@@ -13,7 +13,7 @@ from nsysoffload.recorders.variants import ALONE, Variant
 from nsysoffload.report.expected import judged_report
 from nsysoffload.report.model import Report
 
-__all__ = ["Unfit", "analyzed", "notes_on", "read_manifest"]
+__all__ = ["Unfit", "analyzed", "expected_bytes", "notes_on", "read_manifest"]
 
 _HOLES = ("process_without_gpu_rows",)
 _NO_MARKS = "window"
@@ -118,23 +118,35 @@ def _steps(report: Report, request: Request) -> list[str]:
 def _bytes(
     report: Report, request: Request, variant: Variant, manifest: Mapping[str, Any]
 ) -> list[str]:
-    offload = manifest.get("offload") if manifest else {}
-    if offload is None or not variant.name.startswith(("offload", ALONE)):
-        return []  # it is to offload nothing
+    offload = manifest.get("offload") or {}
     if offload.get("in_effect") is False:
         where = "on the CPU there is none, so run it on a GPU"
         if manifest.get("backend") != "cpu":
             where = "see whether its policy names values that the model has"
         text = f"offload is not in effect, for the compiled step uses no host memory; {where}."
         raise Unfit(Failure("offload_missing", text))
-    declared = offload.get("declared_bytes") or {}
-    expected = request.expect_offload or sum(declared.values())
+    declared = sum((offload.get("declared_bytes") or {}).values())
+    expected = expected_bytes(request, variant, manifest) or declared
     if not expected:
         return []
     found = judged_report(report, expected)
     if found.state == "problem":
         raise Unfit(Failure("offload_missing", found.text))
     return [found.text] if found.state == "warning" else []
+
+
+def expected_bytes(request: Request, variant: Variant, manifest: Mapping[str, Any]) -> int | None:
+    """Return the bytes that were asked to be offloaded; None for a variant that is to offload none.
+
+    Parameters
+    ----------
+    request, variant, manifest
+        As for `notes_on`.
+    """
+    offloads = variant.name.startswith(("offload", ALONE))
+    if manifest:
+        offloads = manifest.get("offload") is not None
+    return request.expect_offload if offloads else None
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
