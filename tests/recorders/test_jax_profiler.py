@@ -142,7 +142,7 @@ def test_without_a_gpu_in_the_profile_it_is_one_sentence(trainer, tmp_path):
         "offload: trace.xplane.pb holds no GPU, only the host; record the profile on a machine "
         "with a GPU that jax uses."
     )
-    assert error.failure.lines == ("trained",)
+    assert error.failure.lines == ()  # the log has nothing to do with it
     assert (tmp_path / "out" / "offload" / "failed" / "trace.xplane.pb").exists()
 
 

@@ -27,7 +27,8 @@ from nsysoffload.trace.run_folder import MANIFEST
 __all__ = ["Capture", "Run"]
 
 _BARE, _PROFILED = "bare", "profiled"
-_ON_HOST = re.compile("host compute", re.IGNORECASE)
+_ON_HOST = re.compile(r"\bhost compute\b", re.IGNORECASE)
+_PATH = re.compile(r"""(?<![\w%)])[~.]*/[^\s"',]+""")
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ def _flags(command: Command) -> tuple[str, ...]:
 
 def _on_host(printed: str) -> list[str]:
     """Quote what XLA says of work that it moved to the host, where it takes long."""
-    lines = lines_like(printed, _ON_HOST)
+    lines = [_PATH.sub("PATH", line) for line in lines_like(printed, _ON_HOST)]
     return [f"XLA computes on the host what offloading moved there: {line}" for line in lines]
 
 

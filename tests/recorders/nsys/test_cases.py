@@ -98,6 +98,13 @@ def test_what_xla_moved_to_the_host_is_quoted(place):
     assert "host" in note.replace(line, "")
 
 
+def test_no_path_is_quoted_from_a_log(place):
+    line = "W0000 /home/me/xla/host_offloader.cc:831] %multiply.7 (~/train.py:3) to host compute"
+    recorded(place.train("--say", line))
+    (note,) = place.recording()["notes"]
+    assert note.endswith("W0000 PATH %multiply.7 (PATH to host compute")
+
+
 def test_numerics_that_differ_make_the_figures_unusable(place):
     result = place.train(
         "--steps",
