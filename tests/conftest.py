@@ -1,4 +1,4 @@
-"""What all tests share: real traces, golden files and how hard Hypothesis tries."""
+"""What all tests share: real traces, golden files, CPU devices and how hard Hypothesis tries."""
 
 import os
 from collections.abc import Callable
@@ -9,6 +9,14 @@ import pytest
 from hypothesis import settings
 
 from nsysoffload.recorders.predict.versions import VersionError, check_versions
+
+# JAX reads both once, and tests of several parts import it.
+XLA_FLAGS = (
+    "--xla_force_host_platform_device_count=8",
+    "--xla_backend_optimization_level=0",  # compiling is what takes the time in tests
+)
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *XLA_FLAGS])
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -1,6 +1,5 @@
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -111,7 +110,7 @@ def test_an_interrupt_ends_the_group(tmp_path):
 
     def interrupt_once_there():
         if pid.exists() and pid.read_text():
-            os.kill(os.getpid(), signal.SIGINT)
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         python(code, tmp_path / "log", result=interrupt_once_there)
