@@ -1,5 +1,6 @@
 """`nsysoffload capture`: record train steps that offload or rematerialise."""
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,6 +41,16 @@ _OF = {
     "nsys": ("nsys",),
     "nsys_args": ("nsys",),
 }
+
+
+class _Seconds(click.FloatRange):
+    """A time that ends."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no time.", param, ctx)
+        return number
 
 
 def _what_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -125,11 +136,9 @@ def _nsys_options(command: Callable[..., None]) -> Callable[..., None]:
             "nvtx:NAME (a range of that name).  [default: whole]",
         ),
         click.option(
-            "--delay", type=click.FloatRange(0), metavar="S", help="Begin to record CMD after S s."
+            "--delay", type=_Seconds(0), metavar="S", help="Begin to record CMD after S s."
         ),
-        click.option(
-            "--duration", type=click.FloatRange(0, min_open=True), metavar="S", help="For S s."
-        ),
+        click.option("--duration", type=_Seconds(0, min_open=True), metavar="S", help="For S s."),
         click.option(
             "--step-range", metavar="REGEX", help="NVTX ranges of CMD that are its steps."
         ),
@@ -157,7 +166,7 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--grace",
-            type=click.FloatRange(0),
+            type=_Seconds(0),
             default=60.0,
             show_default=True,
             metavar="S",
@@ -165,7 +174,7 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--timeout",
-            type=click.FloatRange(0, min_open=True),
+            type=_Seconds(0, min_open=True),
             metavar="S",
             help="Give up a run, or a compilation, after S s.",
         ),
@@ -338,6 +347,7 @@ def _measure(
     except RunFailed as failed:
         for line in failed.failure.lines:
             click.echo(f"  | {line}", err=True)
+        click.echo(f"  (the log: {failed.log})", err=True)
         raise
     for run in runs:
         click.echo(run.folder)

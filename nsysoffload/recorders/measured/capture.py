@@ -2,10 +2,10 @@
 
 import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from nsysoffload.errors import RecordingError, UsageError
@@ -15,7 +15,7 @@ from nsysoffload.recorders.machine.numa import placement
 from nsysoffload.recorders.measured.checks import Unfit, expected_bytes, notes_on, read_manifest
 from nsysoffload.recorders.measured.child import Ended, Limits, run
 from nsysoffload.recorders.measured.failures import RunFailed, cause_of, lines_like, unexplained
-from nsysoffload.recorders.measured.folder import PARTIAL, in_place
+from nsysoffload.recorders.measured.folder import FAILED, PARTIAL, in_place
 from nsysoffload.recorders.measured.overhead import Overhead, overhead
 from nsysoffload.recorders.measured.recorder import Recorded, Recorder, Say
 from nsysoffload.recorders.measured.request import Command, Request, command_of
@@ -131,9 +131,15 @@ class Capture:
                 raise UsageError(
                     f"{name} '{pattern}' is no regular expression ({error}); correct it."
                 ) from error
+        if self.request.workload:
+            from workloads.config import model
+
+            model(self.request.workload.model, self.request.workload.layers)
         for variant in variants:
             self.planned(variant)
             command = self._command(variant, self.folder(variant), _PROFILED)
+            if shutil.which(command.words[0]) is None:
+                raise UsageError(f"'{command.words[0]}' cannot be run; check the command.")
             check_flags(command.words[0], command.environment.get("XLA_FLAGS", ""))
 
     def _command(self, variant: Variant, partial: Path, output: str) -> Command:
@@ -145,10 +151,11 @@ class Capture:
             try:
                 return self._run(variant, folder, partial)
             except Unfit as unfit:
-                raise RunFailed(variant.name, unfit.failure) from unfit
+                log = folder / FAILED / "log.txt"
+                raise RunFailed(variant.name, unfit.failure, log) from unfit
             finally:
                 for name in ("cache", _BARE, _PROFILED):
-                    rmtree(partial / name, ignore_errors=True)
+                    shutil.rmtree(partial / name, ignore_errors=True)
 
     def _run(self, variant: Variant, folder: Path, partial: Path) -> Run:
         log = partial / "log.txt"

@@ -111,8 +111,10 @@ def run(
         try:
             ended = _wait(child.pid, began, limits, result)
         finally:
-            _end(child.pid)
-            status = child.wait()
+            try:
+                _end(child.pid)
+            finally:
+                status = child.wait()
     seconds = time.monotonic() - began
     return Ended(128 - status if status < 0 else status, seconds, ended, _text(log, start))
 
@@ -144,10 +146,22 @@ def _exited(pid: int) -> bool:
 
 
 def _end(group: int) -> None:
-    """Ask what is left of a group to end, and end what does not."""
+    """Ask what is left of a group to end, and end what does not, or at once if hurried."""
+    try:
+        _ask_then_kill(group)
+    except BaseException:  # a second interrupt
+        _signal(group, signal.SIGKILL)
+        raise
+
+
+def _signal(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _ask_then_kill(group: int) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, number)
+        _signal(group, number)
         deadline = time.monotonic() + _PATIENCE_S
         while _alive(group) and time.monotonic() < deadline:
             time.sleep(_POLL_S)

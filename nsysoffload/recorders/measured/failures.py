@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 
 from nsysoffload.errors import RecordingError
 from nsysoffload.recorders.measured.child import Ended
@@ -11,7 +12,12 @@ __all__ = ["Failure", "RunFailed", "blinding", "cause_of", "lines_like", "unexpl
 
 _SHOWN = 3
 _TAIL = 5
+_LOOKED_AT = 200
 _WIDTH = 300
+# Progress of nsys, which says nothing about the command.
+_OF_NSYS = re.compile(
+    r"Generat(?:ed|ing)\b|Processing \w* ?events|Collecting data|\[\d+/\d+\]|/\S+$"
+)
 
 
 @dataclass(frozen=True)
@@ -24,10 +30,18 @@ class Failure:
 
 
 class RunFailed(RecordingError):
-    """A run could not be recorded, or its recording is not what it seems."""
+    """A run could not be recorded, or its recording is not what it seems.
 
-    def __init__(self, variant: str, failure: Failure) -> None:
-        self.failure = failure
+    Attributes
+    ----------
+    failure : Failure
+        Why.
+    log : Path
+        All that was printed.
+    """
+
+    def __init__(self, variant: str, failure: Failure, log: Path) -> None:
+        self.failure, self.log = failure, log
         super().__init__(f"{variant}: {failure.text}")
 
 
@@ -148,10 +162,16 @@ def unexplained(cause: str, text: str, log: str) -> Failure:
 
 def lines_like(log: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
     """Return the first lines of a log in which a pattern is found, cut to a readable length."""
-    found = [line.strip() for line in log.splitlines() if pattern.search(line)]
-    return tuple(line[:_WIDTH] for line in found[:_SHOWN])
+    found = [line for line in log.splitlines() if pattern.search(line)]
+    return tuple(map(_readable, found[:_SHOWN]))
 
 
 def _tail(log: str) -> tuple[str, ...]:
-    lines = [line.strip()[:_WIDTH] for line in log.splitlines() if line.strip()]
-    return tuple(lines[-_TAIL:])
+    lines = [_readable(line) for line in log.splitlines()[-_LOOKED_AT:]]
+    return tuple([line for line in lines if line and not _OF_NSYS.match(line)][-_TAIL:])
+
+
+def _readable(line: str) -> str:
+    """Return a line without what cannot be printed, cut to a readable length."""
+    head = line.strip()[: 4 * _WIDTH]
+    return "".join(c if c.isprintable() else " " for c in head).strip()[:_WIDTH]

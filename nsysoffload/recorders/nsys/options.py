@@ -180,6 +180,11 @@ def _own(more: str) -> list[str]:
         words = shlex.split(more)
     except ValueError as error:
         raise UsageError(f"--nsys-args '{more}' cannot be read ({error}); mend it.") from error
+    # Any other word would be taken for the program to run.
+    for before, word in zip(["", *words], words, strict=False):
+        awaits_value = re.fullmatch(r"--[\w-]+|-\w", before)
+        if not _name(word) and not awaits_value:
+            raise UsageError(f"--nsys-args takes options alone, and '{word}' is none; drop it.")
     if {_name(word) for word in words} & {"-o", "--output"}:
         raise UsageError("--nsys-args cannot set the output; name the folder with -o instead.")
     return words

@@ -123,3 +123,22 @@ def test_a_group_that_does_not_listen_is_killed(tmp_path, monkeypatch):
     began = time.monotonic()
     assert python(code, tmp_path / "log", limits=Limits(1)).status == 137
     assert time.monotonic() - began < 10
+
+
+def test_a_second_interrupt_kills_what_does_not_listen(tmp_path, monkeypatch):
+    pid = tmp_path / "pid"
+    code = (
+        "import os, pathlib, signal, time\n"
+        "signal.signal(15, signal.SIG_IGN)\n"
+        f"pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(60)"
+    )
+
+    def interrupt(seconds):
+        if pid.exists() and pid.read_text():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("nsysoffload.recorders.measured.child.time.sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        python(code, tmp_path / "log")
+    assert not is_running(int(pid.read_text()))

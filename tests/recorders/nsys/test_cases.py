@@ -352,12 +352,29 @@ def test_the_exit_code_of_a_command_and_its_last_lines_are_shown(place):
     assert "ValueError" in (place.run() / "failed" / "log.txt").read_text()
 
 
-def test_a_command_that_is_not_there_is_named(place):
+def test_a_command_that_is_not_there_is_named_before_anything_runs(place):
     result = place.capture("--", "no-such-program")
-    failed(result, "exit code 1")
-    assert quoted(result) == ["Failed to launch 'no-such-program': No such file or directory."]
-    result = place.capture("--bare", "--", "no-such-program")
     failed(result, "'no-such-program' cannot be run", exit_code=2)
+    assert not (place.folder / "out").exists()
+
+
+def test_a_model_that_is_not_there_is_named_before_anything_runs(place):
+    result = place.capture("--model", "gpt", "--variant", "remat")
+    failed(result, "There is no model 'gpt'", exit_code=2)
+    assert not (place.folder / "out").exists()
+
+
+@pytest.mark.parametrize("words", [("--delay", "nan"), ("--timeout", "inf")])
+def test_a_time_without_end_is_refused(place, words):
+    result = place.train(options=words)
+    assert result.exit_code == 2
+    assert "is no time" in result.stderr
+
+
+def test_the_log_of_a_failed_run_is_named(place):
+    result = place.train("--exit", 5)
+    log = place.folder / result.stderr.split("(the log: ")[1].split(")")[0]
+    assert log.read_text().startswith("$ ")
 
 
 def test_what_fails_without_the_profiler_is_not_recorded(place):

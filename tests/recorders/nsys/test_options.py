@@ -145,6 +145,12 @@ def test_the_users_options_replace_ours(more):
     assert "--wait=primary" in words
 
 
+@pytest.mark.parametrize("more", ["ls", "--", "-tcuda ls", "--wait=all ls", "--wait all ls"])
+def test_a_word_that_is_no_option_would_be_the_program_and_is_refused(more):
+    with pytest.raises(UsageError, match="--nsys-args takes options alone, and '(ls|--)' is none"):
+        composed(more=more)
+
+
 @pytest.mark.parametrize("more", ["-o x", "--output=x", "'open"])
 def test_the_users_options_do_not_move_the_output(more):
     with pytest.raises(UsageError, match="--nsys-args"):
