@@ -39,6 +39,7 @@ __all__ = [
     "Options",
     "analyze",
     "load",
+    "pattern_of",
     "render",
     "write",
 ]
@@ -217,7 +218,7 @@ def _check(options: Options) -> None:
         options.step_range,
         options.step_kernel,
     ):
-        _pattern(pattern)
+        pattern_of(pattern)
     if options.skip_steps is not None and options.skip_steps < 0:
         raise UsageError(f"{options.skip_steps} steps cannot be skipped; give 0 or more.")
     if options.expect_offload is not None:
@@ -226,7 +227,14 @@ def _check(options: Options) -> None:
         raise UsageError(f"Link '{options.link}' is not known; choose from {', '.join(LINKS)}.")
 
 
-def _pattern(text: str | None) -> re.Pattern[str] | None:
+def pattern_of(text: str | None) -> re.Pattern[str] | None:
+    """Compile a regular expression that an option gives.
+
+    Raises
+    ------
+    UsageError
+        If it is none.
+    """
     if text is None:
         return None
     try:
@@ -238,14 +246,16 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 def _analyzed(path: Path, options: Options, progress: Progress | None = None) -> Report:
     with export_of(path) as export:
         trace = _named(read(export, NEEDED_TABLES, NEEDED_COLUMNS, progress), path)
-    timeline = build(trace, _pattern(options.collective), _pattern(options.not_compute))
+    timeline = build(trace, pattern_of(options.collective), pattern_of(options.not_compute))
     if not timeline.devices:
         raise TraceError(f"{path.name} holds no GPU row that can be believed; {_why(timeline)}")
     window = parse_window(options.window) if options.window else None
     overlaps = _recorded(
         [measure(device, window) for device in _chosen(timeline, options.device)], options.window
     )
-    rule = StepRule(_pattern(options.step_range), _pattern(options.step_kernel), options.skip_steps)
+    rule = StepRule(
+        pattern_of(options.step_range), pattern_of(options.step_kernel), options.skip_steps
+    )
     examined = [
         examine(
             timeline,

@@ -341,7 +341,8 @@ def _measure(
             for planned in capture.planned(variant):
                 click.echo(planned)
         return
-    _preflight(chosen, request, folder, options["nsys"])
+    offload = bool(model) and any(variant.name.startswith("offload") for variant in wanted)
+    _preflight(chosen, request, folder, options["nsys"], offload)
     try:
         runs = capture.runs(wanted)
     except RunFailed as failed:
@@ -393,11 +394,13 @@ def _recorder(chosen: str, request: "Request", options: dict[str, Any]) -> "Reco
 _OF_MODELS = ("jax", "plugin")
 
 
-def _preflight(chosen: str, request: "Request", folder: Path, nsys: str | None) -> None:
+def _preflight(
+    chosen: str, request: "Request", folder: Path, nsys: str | None, offload: bool
+) -> None:
     """Look at the machine before anything is run: what cannot work is refused, the rest told."""
     from nsysoffload.recorders.doctor import examine
 
-    found = examine(folder, environment=os.environ, nsys=nsys, offload=request.workload is not None)
+    found = examine(folder, environment=os.environ, nsys=nsys, offload=offload)
     passed_over = (
         *(() if request.workload else _OF_MODELS),
         *(() if chosen == "nsys" else ("nsys", "locks")),

@@ -47,7 +47,7 @@ _OUTCOMES = {
     "not_usable": ("✗", "Not to be used"),
 }
 _RANGES = {
-    "profiler-api": "from cudaProfilerStart to cudaProfilerStop",
+    "profiler-api": "between the program's own start and stop of the profiler",
     "nvtx": "an NVTX range",
     "delay": "a part by the clock",
     "whole": "the whole run",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nsysoffload.analysis import pattern_of
 from nsysoffload.errors import RecordingError, UsageError
 from nsysoffload.recorders.flag_check import check_flags
 from nsysoffload.recorders.flags import without_paths
@@ -45,6 +46,8 @@ class Run:
         Its manifest.
     recorded : Recorded
         How it was recorded.
+    losses : Losses
+        By its manifest, or else its log.
     """
 
     variant: str
@@ -120,17 +123,9 @@ class Capture:
         return done
 
     def _check(self, variants: Sequence[Variant]) -> None:
-        """Compose all commands, and ask XLA whether it takes their flags."""
-        for name, pattern in (
-            ("--step-range", self.request.step_range),
-            ("--step-kernel", self.request.step_kernel),
-        ):
-            try:
-                re.compile(pattern or "")
-            except re.error as error:
-                raise UsageError(
-                    f"{name} '{pattern}' is no regular expression ({error}); correct it."
-                ) from error
+        """Refuse what cannot be right: patterns, model, programs, options and XLA's flags."""
+        for pattern in (self.request.step_range, self.request.step_kernel):
+            pattern_of(pattern)
         if self.request.workload:
             from workloads.config import model
 

@@ -15,7 +15,7 @@ from nsysoffload.report.model import Report
 
 __all__ = ["Unfit", "analyzed", "expected_bytes", "notes_on", "read_manifest"]
 
-_HOLES = ("process_without_gpu_rows",)
+_HOLE = "process_without_gpu_rows"
 _NO_MARKS = "window"
 _BLIND = (
     "see nsysoffload doctor for what is in the way: another profiler, or an nsys and a driver of "
@@ -59,12 +59,12 @@ def analyzed(export: Path, request: Request) -> Report:
         text = f"the recording holds GPU work but no kernels; {_BLIND}"
         raise Unfit(Failure("no_kernels", text))
     for warning in report.trace.warnings:
-        if warning.code in _HOLES:
+        if warning.code == _HOLE:
             text = (
                 f"a process was not recorded: {warning.message.rstrip('.')}; start workers by "
                 "spawn instead of fork, or try --nsys-args --trace-fork-before-exec=true."
             )
-            raise Unfit(Failure("no_kernels", text))
+            raise Unfit(Failure("hole", text))  # which no other way of tracing fills
     return report
 
 

@@ -66,10 +66,14 @@ class Profile:
     left_out: tuple[str, ...]
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """The options that say what is recorded, without the output."""
+        return self.words[2:-1]
+
+    @property
     def trace(self) -> str:
         """What is traced, such as ``cuda,nvtx``."""
-        text = " ".join(self.words)
-        match = re.search(r" (?:--trace[= ]|-t *)(\S+)", text)
+        match = re.search(r"(?:^| )(?:--trace[= ]|-t *)(\S+)", " ".join(self.options))
         return match[1] if match else ""
 
 

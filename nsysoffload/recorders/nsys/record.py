@@ -156,7 +156,7 @@ def _went_well(ended: Ended) -> bool:
 
 def _shut_down(ended: Ended, profile: Profile) -> bool:
     """Whether nsys ended the command with its range, as only the user's own options have it do."""
-    asked = any("shutdown" in word for word in profile.words)
+    asked = any("shutdown" in word for word in profile.options)
     return asked and not ended.ended and ended.status in _SHUT_DOWN
 
 
