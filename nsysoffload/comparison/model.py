@@ -306,7 +306,7 @@ class Gate:
 class Comparison:
     """The whole comparison.
 
-    ``verdict`` is that of the best new run. ``differences`` are of all new runs, in the order of
+    ``verdict`` is that of the best new run, ``differences`` are of all new runs in their order.
     """
 
     tool: Tool

@@ -88,7 +88,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {_plain(str(key)): _plain(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         return {key: _plain(getattr(value, name)) for name, key in _keys(type(value))}
     return value

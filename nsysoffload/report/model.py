@@ -12,8 +12,10 @@ from typing import Any
 
 from nsysoffload.overlap.link import SizeClass
 from nsysoffload.report.lanes import Lane
+from nsysoffload.trace.numerics import Curve, Losses
 from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
 from nsysoffload.trace.run_folder import Numerics, Recording, RunMemory
+from nsysoffload.trace.workload import Workload
 
 __all__ = [
     "SCHEMA",
@@ -22,6 +24,7 @@ __all__ = [
     "Contention",
     "Copy",
     "Corner",
+    "Curve",
     "Device",
     "DeviceTrace",
     "Direction",
@@ -30,6 +33,7 @@ __all__ = [
     "Kernel",
     "Layer",
     "Link",
+    "Losses",
     "Memory",
     "Migrations",
     "Numerics",
@@ -53,6 +57,7 @@ __all__ = [
     "Warning_",
     "WhatIf",
     "Window",
+    "Workload",
 ]
 
 SCHEMA = "nsysoffload/1"

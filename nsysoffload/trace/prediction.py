@@ -5,18 +5,16 @@ times rest on.
 """
 
 import json
-import math
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass
 
 from nsysoffload.errors import TraceError
+from nsysoffload.trace.records import record
+from nsysoffload.trace.workload import Workload
 
 __all__ = ["Constant", "Corner", "Memory", "Prediction", "Range", "from_json", "to_json"]
 
 
 _LONGEST = 200_000  # characters; a prediction takes some 10,000
-_LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,11 @@ class Memory:
 
 @dataclass(frozen=True)
 class Prediction:
-    """How a predicted trace was made. ``flags`` are XLA's, ``program`` names what was compiled."""
+    """How a predicted trace was made.
+
+    ``flags`` are XLA's, ``program`` names what was compiled, ``workload`` says it where it is a
+    train step of ours.
+    """
 
     program: str
     variant: str
@@ -90,6 +92,7 @@ class Prediction:
     constants: tuple[Constant, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    workload: Workload | None = None
 
 
 def to_json(prediction: Prediction) -> str:
@@ -108,31 +111,10 @@ def from_json(text: str) -> Prediction:
     if len(text) > _LONGEST:
         raise TraceError("The trace's account of its prediction is too long; predict it again.")
     try:
-        prediction = _read(Prediction, json.loads(text))
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        prediction = record(Prediction, json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
         raise TraceError(
             "The trace's account of its prediction cannot be read; predict it again."
         ) from error
     assert isinstance(prediction, Prediction)
     return prediction
-
-
-def _read(kind: Any, value: Any) -> Any:
-    """Value of a given type out of parsed JSON; a TypeError where it does not fit."""
-    make = kind
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return make(**{f.name: _read(hints[f.name], value[f.name]) for f in fields(kind)})
-    if isinstance(kind, UnionType):
-        return None if value is None else _read(get_args(kind)[0], value)
-    if get_origin(kind) is tuple:
-        if not isinstance(value, list):
-            raise TypeError(f"{value!r} is no list")
-        return tuple(_read(get_args(kind)[0], item) for item in value)
-    if kind is float and type(value) in (int, float) and math.isfinite(value):
-        return float(value)
-    if kind is int and type(value) is int and 0 <= value <= _LARGEST:
-        return value
-    if kind is str and type(value) is str:
-        return value
-    raise TypeError(f"{value!r} is no {kind}")

@@ -8,12 +8,15 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from nsysoffload.trace import files
+from nsysoffload.trace.numerics import Losses
+from nsysoffload.trace.records import record
 from nsysoffload.trace.tables import TraceWarning
+from nsysoffload.trace.workload import Workload
 
 __all__ = [
     "MANIFEST",
@@ -58,7 +61,8 @@ class Recording:
     when it recorded. ``bare_step_ms`` and ``profiled_step_ms`` are medians without and with the
     profiler, ``overhead`` is by how much of itself a step took longer; ``overhead_null_reason``
     says why that is not known. ``steps`` are those that were asked for, ``expect_offload_bytes``
-    the bytes that each GPU was to move each way in a step. ``notes`` are sentences.
+    the bytes that each GPU was to move each way in a step. ``notes`` are sentences. ``losses`` are
+    by step, ``workload`` what was trained where it is one of ours.
     """
 
     variant: str | None
@@ -78,6 +82,8 @@ class Recording:
     expect_offload_bytes: int | None
     numerics: Numerics | None
     notes: tuple[str, ...]
+    losses: Losses | None = None
+    workload: Workload | None = None
 
 
 @dataclass(frozen=True)
@@ -175,11 +181,14 @@ def read(trace: Path) -> RunFolder:
         return RunFolder()
     recording = manifest.get("recording")
     return RunFolder(
-        recording=_fitting(Recording, recording | {"variant": manifest.get("variant")})
-        if isinstance(recording, dict)
-        else None,
+        recording=_recording(recording, manifest) if isinstance(recording, dict) else None,
         memory=_memory(manifest),
     )
+
+
+def _recording(told: dict[str, Any], manifest: Mapping[str, Any]) -> Recording:
+    beside = {"variant": manifest.get("variant"), "workload": manifest.get("program")}
+    return _fitting(Recording, told | beside)
 
 
 def _is_of_run(trace: Path) -> bool:
@@ -233,11 +242,21 @@ def _value(hint: Any, value: Any) -> Any:
     wanted = (get_args(hint) or (hint,))[0]
     if wanted is Numerics:
         return _fitting(Numerics, value) if isinstance(value, dict) else None
+    if is_dataclass(wanted):
+        return _whole(wanted, value)
     if wanted is float:
         return float(value) if type(value) in (int, float) and _is_sane(value) else None
     if type(value) is not wanted or (wanted is int and not 0 <= value <= _LARGEST):
         return None
     return value[:_TEXT] if wanted is str else value
+
+
+def _whole(kind: Any, value: Any) -> Any:
+    """Fill a dataclass of which no part may be missing; None if that cannot be."""
+    try:
+        return record(kind, value)
+    except TypeError:
+        return None
 
 
 def _is_sane(number: float) -> bool:

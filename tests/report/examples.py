@@ -43,9 +43,12 @@ from nsysoffload.report.model import (
 from nsysoffload.report.recorded import run_warnings
 from nsysoffload.report.verdict import unusable
 from nsysoffload.report.verdict import verdict as verdict_of
+from nsysoffload.trace.numerics import Curve, Losses
 from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
 from nsysoffload.trace.run_folder import RunFolder
+from nsysoffload.trace.workload import Workload
 
+WORKLOAD = Workload("llama-1b", 16, 8, 4096, "fsdp=8", "adam", False)
 PREDICTION = Prediction(
     program="llama-1b, batch 8, 4096 tokens",
     variant="offload",
@@ -74,6 +77,7 @@ PREDICTION = Prediction(
     constants=(Constant("gemm_efficiency", "share of peak", 0.6, 0.7, 0.8, "a benchmark"),),
     notes=("Every expert is taken to be full.",),
     warnings=("2 operations were not understood.",),
+    workload=WORKLOAD,
 )
 
 RECORDING = Recording(
@@ -94,6 +98,8 @@ RECORDING = Recording(
     expect_offload_bytes=None,
     numerics=Numerics(True, "remat", "numerics agree over 3 steps"),
     notes=("The first attempt failed.",),
+    losses=Losses(Curve({0: 10.5, 1: None}), Curve({})),
+    workload=WORKLOAD,
 )
 RUN_MEMORY = RunMemory(
     device_bytes=12_000_000_000,

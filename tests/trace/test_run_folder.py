@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from nsysoffload.errors import TraceError
+from nsysoffload.trace.numerics import Curve, Losses
 from nsysoffload.trace.run_folder import (
     MANIFEST,
     Numerics,
@@ -16,6 +17,7 @@ from nsysoffload.trace.run_folder import (
     read,
     report_name,
 )
+from nsysoffload.trace.workload import Workload
 
 RECORDING = {
     "nsys_version": "2025.5.1.121",
@@ -35,6 +37,7 @@ RECORDING = {
     "numerics": {"agree": False, "against": "remat", "text": "numerics differ from step 2"},
     "notes": ["Recorded with software tracing."],
 }
+WORKLOAD = Workload("tiny", 2, 8, 128, "fsdp=8", "adam", False)
 NEEDS = {
     "argument_bytes": 40,
     "temp_bytes": 60,
@@ -73,11 +76,28 @@ def test_a_manifest_says_how_a_run_was_recorded(tmp_path):
     recording = folder(tmp_path, manifest()).recording
     said = vars(recording)
     assert said.pop("variant") == "offload"
+    assert (said.pop("losses"), said.pop("workload")) == (None, None)
     assert said.pop("numerics") == Numerics(False, "remat", "numerics differ from step 2")
     lists = {name: tuple(v) for name, v in RECORDING.items() if isinstance(v, list)}
     expected = {name: v for name, v in RECORDING.items() if name != "numerics"} | lists
     assert said == expected
     assert isinstance(recording.profiled_step_ms, float)
+
+
+def test_losses_and_what_was_trained_are_told_whole_or_not_at_all(tmp_path):
+    losses = {
+        "loss": {"values": {"3": 2.5, "4": None}, "unit": 0.01},
+        "grad_norm": {"values": {}, "unit": 0},
+    }
+    program = vars(WORKLOAD) | {"policy": "remat", "seed": 0}
+    told = manifest(recording=RECORDING | {"losses": losses}, program=program)
+    recording = folder(tmp_path, told).recording
+    assert recording.losses == Losses(Curve({3: 2.5, 4: None}, 0.01), Curve({}))
+    assert recording.workload == WORKLOAD
+    del program["seq"], losses["loss"]["unit"]
+    losses["loss"]["values"]["x"] = 1.0
+    recording = folder(tmp_path, told).recording
+    assert (recording.losses, recording.workload) == (None, None)
 
 
 def test_memory_is_the_compilers_count_and_the_most_that_was_in_use(tmp_path):

@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from nsysoffload.recorders.measured.folder import FAILED, PARTIAL, in_place
 from nsysoffload.recorders.measured.overhead import Overhead, overhead
 from nsysoffload.recorders.measured.recorder import Recorded, Recorder, Say
 from nsysoffload.recorders.measured.request import Command, Request, command_of
-from nsysoffload.recorders.numerics import Losses, Numerics, compare, from_log, from_manifest
 from nsysoffload.recorders.ranks import rank_of
 from nsysoffload.recorders.variants import Variant
+from nsysoffload.trace.numerics import Losses, Numerics, compare, from_log, from_manifest
 from nsysoffload.trace.run_folder import MANIFEST
 
 __all__ = ["Capture", "Run"]
@@ -175,9 +175,10 @@ class Capture:
         for note in notes:
             self.say(f"{variant.name}: {note}")
         slower = overhead(bare, bare_manifest, recorded, own)
-        manifest = self._manifest(variant, recorded, own, slower, command, notes)
-        (partial / "manifest.json").write_text(_json(manifest), encoding="utf-8")
         losses = from_manifest(own) if own else from_log(recorded.ended.printed)
+        manifest = self._manifest(variant, recorded, own, slower, command, notes)
+        manifest["recording"]["losses"] = asdict(losses)
+        (partial / "manifest.json").write_text(_json(manifest), encoding="utf-8")
         self.say(f"{variant.name}: recorded in {recorded.ended.seconds:.0f} s{slower}")
         return Run(variant.name, folder, manifest, recorded, losses)
 

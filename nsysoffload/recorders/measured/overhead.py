@@ -7,7 +7,7 @@ from typing import Any
 
 from nsysoffload.recorders.measured.child import Ended
 from nsysoffload.recorders.measured.recorder import Recorded
-from nsysoffload.recorders.numerics import step_lines
+from nsysoffload.trace.numerics import step_lines
 
 __all__ = ["Overhead", "overhead"]
 

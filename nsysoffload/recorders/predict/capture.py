@@ -19,6 +19,7 @@ from nsysoffload.recorders.predict.predict import STEPS, Options, Predicted, pre
 from nsysoffload.recorders.predict.run_folder import write_run
 from nsysoffload.recorders.predict.versions import VersionError
 from nsysoffload.recorders.variants import folder_name
+from nsysoffload.trace.workload import Workload
 
 if TYPE_CHECKING:
     from workloads.config import Config
@@ -182,6 +183,7 @@ def options_of(request: Request) -> Options:
     from workloads.config import model
 
     config = model(request.model, request.layers)
+    workload = _workload(request, config)
     constants = constants_for(TARGETS[request.target], _devices(request))
     if request.efficiency:
         constants = measured(constants, request.efficiency)
@@ -192,7 +194,8 @@ def options_of(request: Request) -> Options:
             " data, and an uneven routing drops tokens instead of taking longer.",
         )
     return Options(
-        name=_title(request, config),
+        name=_title(request, workload),
+        workload=workload,
         preset=request.preset,
         constants=constants,
         contention=request.contention,
@@ -208,19 +211,32 @@ def _devices(request: Request) -> int:
     return math.prod(parse_mesh(request.mesh).values())
 
 
-def _title(request: Request, config: "Config") -> str:
+def _workload(request: Request, config: "Config") -> Workload:
+    """Return what is trained, with what the request leaves open filled in."""
     from workloads.sharding import RULES, parse_mesh
 
     axes = parse_mesh(request.mesh)
     shards = math.prod(axes.get(axis, 1) for axis in RULES["batch"])
+    return Workload(
+        model=request.model,
+        layers=config.layers,
+        batch=request.batch or config.batch * shards,
+        seq=request.seq or config.seq,
+        mesh=request.mesh,
+        optimizer=request.optimizer,
+        offload_optimizer=request.offload_optimizer,
+    )
+
+
+def _title(request: Request, workload: Workload) -> str:
     sizes = (
         f"{request.layers} layers" if request.layers else "",
-        f"batch {request.batch or config.batch * shards}",
-        f"{request.seq or config.seq} tokens",
-        request.mesh,
-        f"{request.optimizer} offloaded" if request.offload_optimizer else "",
+        f"batch {workload.batch}",
+        f"{workload.seq} tokens",
+        workload.mesh,
+        f"{workload.optimizer} offloaded" if workload.offload_optimizer else "",
     )
-    return ", ".join([request.model, *filter(None, sizes)])
+    return ", ".join([workload.model, *filter(None, sizes)])
 
 
 def _arguments(request: Request, variant: str) -> dict[str, object]:

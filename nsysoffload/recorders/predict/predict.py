@@ -21,6 +21,7 @@ from nsysoffload.recorders.predict.simulator import Contention
 from nsysoffload.report.format import duration, size
 from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
 from nsysoffload.trace.tables import Trace
+from nsysoffload.trace.workload import Workload
 
 __all__ = ["STEPS", "Options", "Predicted", "predict", "simulated"]
 
@@ -59,6 +60,8 @@ class Options:
         Steps in the trace.
     notes : tuple of str
         What else the reader has to know, a sentence each.
+    workload : Workload or None
+        What trains, where that is one of the workloads.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Options:
     command_buffers: bool = False
     steps: int = STEPS
     notes: tuple[str, ...] = ()
+    workload: Workload | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,7 @@ def predict(compiled: Compiled, options: Options) -> Predicted:
         constants=constants,
         notes=(*options.notes, *_notes(steps, record, options)),
         warnings=tuple(_warnings(steps, record, options)),
+        workload=options.workload,
     )
     return Predicted(steps, record, prediction, target)
 

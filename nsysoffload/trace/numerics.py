@@ -136,7 +136,7 @@ def _agreement(steps: list[int], loss: Curve) -> str:
 
 
 def from_manifest(manifest: Mapping[str, Any]) -> Losses:
-    """Return what the manifest of a workload's run tells."""
+    """Return what the manifest of a workload's run tells; it has to be ours."""
     steps = manifest.get("steps", ())
     return Losses(
         Curve({step["index"]: step["loss"] for step in steps}),

@@ -1,6 +1,6 @@
 import pytest
 
-from nsysoffload.recorders.numerics import (
+from nsysoffload.trace.numerics import (
     Curve,
     Losses,
     Numerics,
