@@ -21,15 +21,16 @@ from nsysoffload.report.metrics import METRICS, Measured
 from nsysoffload.report.model import Gate, Report
 from nsysoffload.report.recorded import numerics_differ
 
-__all__ = ["METRICS", "Limit", "checked", "parse_gates", "raise_failed", "sentence"]
+__all__ = ["METRICS", "UNITS", "Limit", "checked", "parse_gates", "raise_failed", "sentence"]
 
-_SUFFIXES: Mapping[str, Mapping[str, Decimal | int]] = {
+UNITS: Mapping[str, Mapping[str, Decimal | int]] = {
     "%": {"%": 1},
     "ms": TIMES,
     "GB/s": {"GB/s": 1},
     "B": SIZES,
     "": {},
 }
+"""Units that a limit may be written in, by the unit of the metric, and what each is of that."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,10 @@ def _number(text: str, name: str) -> float:
     if not written:
         raise UsageError(f"'{text}' is no number to limit {name} by; write it like {name}=5.")
     suffix = written.unit
-    if suffix and suffix not in _SUFFIXES[unit]:
-        fitting = f"is in {', '.join(_SUFFIXES[unit])}" if unit else "has no unit"
+    if suffix and suffix not in UNITS[unit]:
+        fitting = f"is in {', '.join(UNITS[unit])}" if unit else "has no unit"
         raise UsageError(f"{name} {fitting}, not in '{suffix}'; correct {name}={text}.")
-    value = float(written.times(_SUFFIXES[unit][suffix] if suffix else 1))
+    value = float(written.times(UNITS[unit][suffix] if suffix else 1))
     if not 0 <= value < math.inf or (unit == "%" and value > 100):
         raise UsageError(
             f"{name} is never {written.number}{suffix}, so that is no limit; correct it."

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nsysoffload.recorders.predict.ranking import Order, Ranking, ranking
+from nsysoffload.comparison.ranking import Order, Ranking, ranking
 from nsysoffload.report.format import duration, plain, shorten, size
 from nsysoffload.report.predicted import BANNER, fits
 from nsysoffload.trace.prediction import Corner, Prediction, Range

@@ -36,13 +36,15 @@ class Ranking:
     high: float
 
 
-def ranking(base: Prediction, run: Prediction) -> Ranking:
+def ranking(base: Prediction, run: Prediction, scale: float = 1.0) -> Ranking:
     """Rank a run against a base by the times of their steps.
 
     Parameters
     ----------
     base, run : Prediction
         Predictions for one target with the same constants.
+    scale : float
+        What to multiply the run's times by, where its steps are larger or smaller ones.
 
     Raises
     ------
@@ -52,7 +54,7 @@ def ranking(base: Prediction, run: Prediction) -> Ranking:
     steps, bases = ({c.name: c.step_ns for c in p.corners} for p in (run, base))
     if steps.keys() != bases.keys() or run.constants != base.constants:
         raise ValueError("the runs were predicted with different constants")
-    changes = {name: steps[name] / bases[name] - 1 for name in steps}
+    changes = {name: scale * steps[name] / bases[name] - 1 for name in steps}
     low, high = min(changes.values()), max(changes.values())
     if low == high == 0:
         order = Order.SAME

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from nsysoffload.recorders.predict.ranking import Order, ranking
+from nsysoffload.comparison.ranking import Order, ranking
 from nsysoffload.trace.prediction import Corner
 from tests.report.examples import PREDICTION
 
