@@ -36,9 +36,10 @@ def main(trace_file: Path, folder: Path) -> None:
     """Go the way of `nsysoffload analyze` stage by stage."""
     clock = _Clock()
     with clock("import"):
-        from nsysoffload.analysis import FORMATS, NEEDED_COLUMNS, NEEDED_TABLES, render
+        from nsysoffload.analysis import NEEDED_COLUMNS, NEEDED_TABLES
         from nsysoffload.diagnosis.examine import examine
         from nsysoffload.hardware import LINKS
+        from nsysoffload.output import FORMATS, render
         from nsysoffload.overlap.transfers import measure
         from nsysoffload.report.compose import compose
         from nsysoffload.report.write import write

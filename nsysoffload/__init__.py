@@ -16,12 +16,16 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nsysoffload.analysis import analyze, load, write
+    from nsysoffload.analysis import analyze, load
+    from nsysoffload.comparison.files import compare
+    from nsysoffload.comparison.model import Comparison
     from nsysoffload.errors import GateFailed, OffloadError, TraceError, UsageError
+    from nsysoffload.output import write
     from nsysoffload.report.model import Report
     from nsysoffload.trace.tables import Trace
 
 __all__ = [
+    "Comparison",
     "GateFailed",
     "OffloadError",
     "Report",
@@ -29,14 +33,17 @@ __all__ = [
     "TraceError",
     "UsageError",
     "analyze",
+    "compare",
     "load",
     "write",
 ]
 
 _HOME = {
     "analyze": "nsysoffload.analysis",
+    "compare": "nsysoffload.comparison.files",
     "load": "nsysoffload.analysis",
-    "write": "nsysoffload.analysis",
+    "write": "nsysoffload.output",
+    "Comparison": "nsysoffload.comparison.model",
     "GateFailed": "nsysoffload.errors",
     "OffloadError": "nsysoffload.errors",
     "TraceError": "nsysoffload.errors",

@@ -1,22 +1,17 @@
-"""The whole way from trace files to a report, and from a report to files."""
+"""The whole way from trace files to a report."""
 
 import os
 import re
-import signal
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
-from itertools import repeat
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 
 from nsysoffload.diagnosis.examine import examine
 from nsysoffload.errors import OffloadError, TraceError, UsageError
 from nsysoffload.hardware import LINKS, HostLink, gpu_named
 from nsysoffload.overlap.transfers import DeviceOverlap, measure
+from nsysoffload.processes import Progress, each
 from nsysoffload.report.amounts import parse_size
 from nsysoffload.report.compose import compose
 from nsysoffload.report.expected import judged_report, warned
@@ -33,19 +28,14 @@ from nsysoffload.trace.tables import Trace
 from nsysoffload.window import parse_window
 
 __all__ = [
-    "FORMATS",
     "NEEDED_COLUMNS",
     "NEEDED_TABLES",
     "Options",
     "analyze",
+    "gated",
     "load",
     "pattern_of",
-    "render",
-    "write",
 ]
-
-_RENDERERS = {"html": "html", "md": "markdown", "json": "json"}  # imported when they are asked for
-FORMATS = tuple(_RENDERERS)
 
 # What the measures need; the rest of an export is left unread.
 NEEDED_TABLES = (*GPU_TABLES, "calls", "nvtx_ranges", "syncs", "events")
@@ -55,8 +45,6 @@ NEEDED_COLUMNS = {
     "syncs": ("process", "context", "stream", "correlation", "event", "event_sync"),
     "events": ("process", "context", "stream", "correlation", "event", "event_sync"),
 }
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -176,7 +164,7 @@ def analyze(
         fail_over=_several(fail_over),
     )
     _check(options)
-    limits = parse_gates(options.fail_under, options.fail_over)
+    parse_gates(options.fail_under, options.fail_over)
     if not paths:
         raise UsageError("No trace was given; name at least one.")
     if len({path.resolve() for path in paths}) < len(paths):
@@ -184,11 +172,34 @@ def analyze(
     report = (
         _analyzed(paths[0], options, progress)
         if len(paths) == 1
-        else ranked(paths, _all_analyzed(paths, options, processes, progress))
+        else ranked(paths, each(partial(_attempt, options=options), paths, processes, progress))
     )
-    if options.expect_offload is None:
+    return gated(
+        report,
+        expect_offload=expect_offload,
+        fail_under=options.fail_under,
+        fail_over=options.fail_over,
+    )
+
+
+def gated(
+    report: Report,
+    *,
+    expect_offload: str | int | None = None,
+    fail_under: str | Sequence[str] = (),
+    fail_over: str | Sequence[str] = (),
+) -> Report:
+    """Return a report with its gates, see `analyze`.
+
+    Raises
+    ------
+    UsageError
+        If a limit cannot be read.
+    """
+    limits = parse_gates(_several(fail_under), _several(fail_over))
+    if expect_offload is None:
         return checked(report, limits)
-    expected = judged_report(report, parse_size(options.expect_offload))
+    expected = judged_report(report, parse_size(str(expect_offload)))
     if expected.state == "warning":
         report = warned(report, expected)
     return checked(report, limits, expected)
@@ -318,88 +329,9 @@ def _recorded(overlaps: Sequence[DeviceOverlap], window: str | None) -> list[Dev
     return [o for o in overlaps if o.window[0] < o.window[1] or not o.is_empty]
 
 
-# --- Several ranks ---
-
-
-def _all_analyzed(
-    paths: Sequence[Path], options: Options, processes: int, progress: Progress | None
-) -> list[Report | OffloadError]:
-    """Analyse each trace; what fails is returned as its error."""
-    results: list[Report | OffloadError] = []
-    with ExitStack() as stack:
-        arrive: Iterable[Report | OffloadError] = map(_attempt, paths, repeat(options))
-        if processes > 1:
-            workers = ProcessPoolExecutor(
-                min(len(paths), processes),
-                mp_context=get_context("spawn"),
-                # An interrupt ends them without a word; the parent speaks for all.
-                initializer=signal.signal,
-                initargs=(signal.SIGINT, signal.SIG_DFL),
-            )
-            arrive = stack.enter_context(workers).map(_attempt, paths, repeat(options))
-        try:
-            for result in arrive:
-                results.append(result)
-                if progress:
-                    progress(len(results), len(paths))
-        except BrokenProcessPool as error:
-            raise OffloadError(
-                "A process that analysed a rank was ended, perhaps for want of memory, or because"
-                " the script does not guard its main module; analyse fewer traces at once."
-            ) from error
-    return results
-
-
 def _attempt(path: Path, options: Options) -> Report | OffloadError:
+    """Analyse one of several traces; what fails is returned as its error."""
     try:
         return _analyzed(path, options)
     except OffloadError as error:
         return error
-
-
-# --- Files ---
-
-
-def render(report: Report, suffix: str) -> str:
-    """Render a report in one of `FORMATS`.
-
-    Raises
-    ------
-    UsageError
-        If there is no such format.
-    """
-    if suffix not in _RENDERERS:
-        raise UsageError(f"Format '{suffix}' is not known; choose from {', '.join(FORMATS)}.")
-    renderer = import_module(f"nsysoffload.report.{_RENDERERS[suffix]}")
-    return str(renderer.render(report))
-
-
-def write(
-    report: Report, directory: str | os.PathLike[str], formats: str | Sequence[str] = FORMATS
-) -> list[Path]:
-    """Write ``report.html``, ``report.md`` and ``report.json``; old ones stay until all are whole.
-
-    Parameters
-    ----------
-    report : Report
-        What to write.
-    directory : path
-        Folder for the files, made if it is not there.
-    formats : str or sequence of str
-        Which of `FORMATS` to write.
-
-    Returns
-    -------
-    list of Path
-        The files, in the order of `formats`.
-
-    Raises
-    ------
-    OffloadError
-        If they cannot be written; then nothing is changed.
-    """
-    from nsysoffload.report.write import write as write_files
-
-    suffixes = [formats] if isinstance(formats, str) else formats
-    files = {f"report.{suffix}": render(report, suffix) for suffix in suffixes}
-    return write_files(files, Path(directory))

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import jsonschema
 
 import nsysoffload
-from nsysoffload.analysis import render
+from nsysoffload.output import render
 from nsysoffload.report.json import schema
 from tests.invariants import broken
 from tests.mutations import mutated

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nsysoffload
-from nsysoffload.analysis import render
+from nsysoffload.output import render
 from nsysoffload.report.json import schema
 from nsysoffload.trace.builder import TraceBuilder
 from tests.invariants import broken

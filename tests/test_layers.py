@@ -14,13 +14,15 @@ ROOT = Path(__file__).parents[1]
 # Lowest first: a layer imports itself and what stands above it here. A layer is a module or a
 # folder of the package; the public API, the package's own ``__init__``, is a layer too.
 LAYERS = (
-    ("errors", "hardware", "window"),
+    ("errors", "hardware", "processes", "window"),
     ("trace",),
     ("timeline",),
     ("overlap",),
     ("diagnosis",),
     ("report",),
     ("analysis",),
+    ("comparison",),
+    ("output",),
     ("recorders",),
     ("__init__",),
     ("cli", "__main__"),

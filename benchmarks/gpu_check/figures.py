@@ -9,8 +9,8 @@ from benchmarks.gpu_check.privacy import without_paths
 from benchmarks.gpu_check.seen import seen
 from benchmarks.gpu_check.steps import Measured
 from nsysoffload.hardware import gpu_named
-from nsysoffload.trace.numerics import compare, from_manifest
 from nsysoffload.report.model import Device, PerStep, Report
+from nsysoffload.trace.numerics import compare, from_manifest
 
 __all__ = ["Recording", "expected_link", "held_against", "numerics", "run_figures", "step_ratio"]
 

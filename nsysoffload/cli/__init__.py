@@ -6,6 +6,7 @@ import click
 
 from nsysoffload.cli.analyze import analyze
 from nsysoffload.cli.capture import capture
+from nsysoffload.cli.compare import compare
 from nsysoffload.cli.demo import demo
 from nsysoffload.cli.doctor import doctor
 from nsysoffload.cli.options import CONTEXT, Group, debug_option
@@ -40,5 +41,6 @@ def main() -> None:
 
 main.add_command(analyze)
 main.add_command(capture)
+main.add_command(compare)
 main.add_command(demo)
 main.add_command(doctor)

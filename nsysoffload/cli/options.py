@@ -5,14 +5,31 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
 from nsysoffload.errors import GateFailed, OffloadError
+from nsysoffload.hardware import LINKS
 
-__all__ = ["CONTEXT", "Group", "all_of", "debug_option", "gate_options", "step_options", "warn"]
+__all__ = [
+    "CONTEXT",
+    "FORMATS",
+    "Group",
+    "all_of",
+    "debug_option",
+    "gate_options",
+    "output_options",
+    "progress_bar",
+    "step_options",
+    "trace_options",
+    "warn",
+]
+
+FORMATS = ("html", "md", "json")
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _DEBUG = "nsysoffload.debug"
@@ -105,6 +122,87 @@ def step_options(command: Callable[..., None]) -> Callable[..., None]:
     )
 
 
+def trace_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say which part of a trace counts, and as what."""
+    return all_of(
+        command,
+        click.option(
+            "--window",
+            metavar="A..B",
+            help="Analyse this part of the trace's clock, such as 1.5s..2s; ns, us, ms or s, none"
+            " is s.",
+        ),
+        click.option(
+            "--device",
+            multiple=True,
+            metavar="ID",
+            help="Analyse this device: ordinal, uuid or id. May be given several times.",
+        ),
+        click.option(
+            "--link",
+            type=click.Choice(list(LINKS)),
+            help="Judge bandwidth by this link; by default it follows from the GPU's name.",
+        ),
+        click.option(
+            "--collective", metavar="REGEX", help="Count these kernels as collectives as well."
+        ),
+        click.option(
+            "--not-compute", metavar="REGEX", help="Do not count these kernels as compute."
+        ),
+    )
+
+
+def output_options(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return what adds the options that say where the report goes and in which formats.
+
+    Parameters
+    ----------
+    default : str
+        Folder by default, in words.
+    """
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        return all_of(
+            command,
+            click.option(
+                "-o",
+                "--output",
+                metavar="DIR",
+                callback=_folder,
+                help="Folder for the report, '-' for stdout with one format."
+                f"  [default: {default}]",
+            ),
+            click.option(
+                "--format",
+                "formats",
+                default="html,md,json",
+                show_default=True,
+                callback=_formats,
+                is_eager=True,
+                help="Formats to write, separated by commas.",
+            ),
+        )
+
+    return add
+
+
+def _folder(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    if value == "-" and len(ctx.params["formats"]) > 1:
+        raise click.UsageError("'-o -' prints one format; name it, for example with --format json.")
+    if value and Path(value).suffix in {f".{name}" for name in FORMATS}:
+        raise click.UsageError(f"'-o {value}' would be a folder; name the folder for the report.")
+    return value
+
+
+def _formats(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name for name in value.lower().replace(",", " ").split()))
+    unknown = [name for name in names if name not in FORMATS]
+    if unknown or not names:
+        known = ", ".join(FORMATS)
+        raise click.BadParameter(f"'{value}' is not a list of formats; choose from {known}.")
+    return names
+
+
 def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that limit what the report has."""
     return all_of(
@@ -145,3 +243,26 @@ def warn(code: str, message: str) -> None:
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     label = click.style("Warning", fg="yellow", bold=True) if colour else "Warning"
     click.echo(f"{label} [{code}]: {message}", err=True)
+
+
+@contextmanager
+def progress_bar(what: str, *, is_long: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar on stderr for what takes long, if that is a terminal.
+
+    Parameters
+    ----------
+    what : str
+        What is done, such as "Reading".
+    is_long : bool
+        Whether there is anything to show.
+    """
+    if not sys.stderr.isatty() or not is_long:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

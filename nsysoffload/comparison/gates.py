@@ -4,18 +4,27 @@ Devices are held against each other one by one, in their order; the largest regr
 cannot be told fails, and so does what was not compared: a limit that holds has been looked at.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nsysoffload.comparison.model import Gate, Pair
+from nsysoffload.comparison.model import Comparison, Gate, Pair
 from nsysoffload.comparison.runs import Subject
-from nsysoffload.errors import UsageError, unknown_name
+from nsysoffload.errors import GateFailed, UsageError, unknown_name
 from nsysoffload.report import gates as limits
 from nsysoffload.report.amounts import amount
 from nsysoffload.report.metrics import METRICS, Measured
+from nsysoffload.report.model import Gate as ReportGate
 from nsysoffload.report.model import Report
 
-__all__ = ["RELATIVE", "Regression", "checks", "of_report", "parse_regressions"]
+__all__ = [
+    "RELATIVE",
+    "Regression",
+    "checks",
+    "of_report",
+    "parse_regressions",
+    "raise_failed",
+    "sentence",
+]
 
 RELATIVE = "% of the base"
 """Unit of a regression that is a share of the base."""
@@ -70,7 +79,7 @@ def _regression(text: str) -> Regression:
     if not written:
         raise UsageError(f"'{number}' is no number to limit {name} by; write it like {name}=2.")
     relative = written.unit == "%" and unit != "%"
-    units: Mapping[str, object] = limits.UNITS[unit] | {"%": 1}
+    units = [*limits.UNITS[unit], *["%"] * (unit != "%")]
     if written.unit and written.unit not in units:
         fitting = ", ".join(units)
         raise UsageError(f"{name} is in {fitting}, not in '{written.unit}'; correct {text}.")
@@ -104,7 +113,10 @@ def _gate(base: Report, new: Report, pair: Pair, regression: Regression) -> Gate
     if not reason and len(ours) != len(theirs):
         reason = "the runs have different numbers of devices"
     sign = -1 if metric.higher_is_better else 1
-    pairs = [(b.value or 0, sign * ((n.value or 0) - (b.value or 0))) for b, n in zip(ours, theirs)]
+    pairs = [
+        (b.value or 0, sign * ((n.value or 0) - (b.value or 0)))
+        for b, n in zip(ours, theirs, strict=False)
+    ]
     if not reason and regression.relative and any(b == 0 and worse > 0 for b, worse in pairs):
         reason = "the base is 0, of which every regression is more than any share"
     if reason:
@@ -134,3 +146,43 @@ def of_report(report: Report, run: int) -> Iterator[Gate]:
         yield Gate(
             run, gate.name, gate.kind, gate.limit, unit, gate.value, gate.passed, gate.reason
         )
+
+
+def sentence(gate: Gate, runs: Sequence[str]) -> str:
+    """Say what a gate found, and of which run where there are several new ones.
+
+    Parameters
+    ----------
+    gate : Gate
+        The gate.
+    runs : sequence of str
+        Names of the new runs.
+    """
+    where = f"{runs[gate.run]}: " if len(runs) > 1 else ""
+    if gate.kind != "regression" or gate.limit is None:
+        own = ReportGate(gate.name, gate.kind, gate.limit, gate.value, gate.passed, gate.reason)
+        return f"{where}{limits.sentence(own)}"
+    limit = f"{gate.limit:.12g} {gate.unit}".rstrip()
+    if gate.value is None:
+        return (
+            f"{where}{gate.name} must not get worse by over {limit}, and is unknown: {gate.reason}"
+        )
+    if gate.value <= 0:
+        return f"{where}{gate.name} does not get worse"
+    value = f"{limits.told_apart(gate.value, gate.limit)} {gate.unit}".rstrip()
+    how = "not over" if gate.passed else "over"
+    return f"{where}{gate.name} gets worse by {value}, {how} {limit}"
+
+
+def raise_failed(comparison: Comparison) -> None:
+    """Raise an error if a new run breaks a limit.
+
+    Raises
+    ------
+    GateFailed
+        With a line for each limit that is broken.
+    """
+    names = [run.name for run in comparison.new]
+    failed = [f"Gate failed: {sentence(g, names)}" for g in comparison.gates if not g.passed]
+    if failed:
+        raise GateFailed("\n".join(failed))

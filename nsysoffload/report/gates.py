@@ -21,7 +21,16 @@ from nsysoffload.report.metrics import METRICS, Measured
 from nsysoffload.report.model import Gate, Report
 from nsysoffload.report.recorded import numerics_differ
 
-__all__ = ["METRICS", "UNITS", "Limit", "checked", "parse_gates", "raise_failed", "sentence"]
+__all__ = [
+    "METRICS",
+    "UNITS",
+    "Limit",
+    "checked",
+    "parse_gates",
+    "raise_failed",
+    "sentence",
+    "told_apart",
+]
 
 UNITS: Mapping[str, Mapping[str, Decimal | int]] = {
     "%": {"%": 1},
@@ -177,7 +186,7 @@ def sentence(gate: Gate) -> str:
     limit = _amount(gate.name, f"{gate.limit:.12g}")
     if gate.value is None:
         return f"{gate.name} is unknown, and must not be {gate.kind} {limit}: {gate.reason}"
-    value = _amount(gate.name, _told_apart(gate.value, gate.limit))
+    value = _amount(gate.name, told_apart(gate.value, gate.limit))
     return f"{gate.name} {value} is {'not ' if gate.passed else ''}{gate.kind} {limit}"
 
 
@@ -185,7 +194,7 @@ def _amount(name: str, number: str) -> str:
     return f"{number} {METRICS[name].unit}".rstrip()
 
 
-def _told_apart(value: float, limit: float) -> str:
+def told_apart(value: float, limit: float) -> str:
     """Three digits of a value, or as many more as it takes to show that it is not the limit."""
     if value == limit or value == int(value):
         return f"{value:.15g}"
