@@ -1,8 +1,10 @@
 """Whether two runs differ by more than their own steps do.
 
-The steps of a run are resampled, with replacement, and so are those of the other; the difference of
-their medians, over and over, is the interval in which the true difference lies. Steps far off are
-left out of this: a median over all steps does not see them, a resampled one of few steps would.
+The steps of each run are resampled, with replacement and as many as there are: the difference of
+the medians of all such samples is the interval in which the true difference lies. Of a median
+that distribution is known without drawing a single sample: the r-th smallest of n draws is at most
+the k-th smallest step if r draws or more are, and how many are is binomial with k / n. Steps far
+off are left out: a median over all steps does not see them, one of few draws would.
 """
 
 from dataclasses import dataclass
@@ -15,21 +17,19 @@ __all__ = ["RULE", "SMALLEST", "Noise", "beyond", "noise"]
 SMALLEST = 0.005
 """Share of the base below which a change is none: recordings of one program differ by as much."""
 
-RESAMPLES = 2_000
-CONFIDENCE = 0.95
+TAIL = 0.025  # on either side
 ENOUGH = 4  # steps: of fewer, chance puts all of one run on one side of all of the other too often
 SMALLEST_OF_FEW = 0.05
 
 RULE = (
-    f"A change counts where 0 lies outside the {CONFIDENCE:.0%} interval of the difference of the"
-    f" medians ({RESAMPLES:,} bootstrap resamples of the steps, without those far off) and it is at"
-    f" least {SMALLEST:.1%} of the base; with fewer than {ENOUGH} steps in a run it has to be"
+    f"A change counts where 0 lies outside the {1 - 2 * TAIL:.0%} interval of the difference of the"
+    " medians (bootstrap over the steps, without those far off) and it is at least"
+    f" {SMALLEST:.1%} of the base; with fewer than {ENOUGH} steps in a run it has to be"
     f" {SMALLEST_OF_FEW:.0%}, and a single step cannot tell."
 ).replace("%", " %")
 """The rule in words."""
 
-_SEED = 0  # the same answer for the same runs
-_CELLS = 2_000_000  # of one block of resamples
+_NEGLIGIBLE = 1e-9
 
 _Floats = NDArray[np.float64]
 
@@ -59,21 +59,36 @@ def noise(base: _Floats, new: _Floats) -> Noise | None:
     steps = min(len(base), len(new))
     if steps < 2:
         return None
-    generator = np.random.default_rng(_SEED)
-    differences = _medians(new, generator) - _medians(base, generator)
-    tail = 50 * (1 - CONFIDENCE)
-    low, high = np.percentile(differences, [tail, 100 - tail])
+    (ours, our_part), (theirs, their_part) = _medians(base), _medians(new)
+    differences = np.subtract.outer(theirs, ours).ravel()
+    order = np.argsort(differences)
+    part = np.multiply.outer(their_part, our_part).ravel()[order]
+    below, above = np.cumsum(part), np.cumsum(part[::-1])
+    low = differences[order][np.searchsorted(below, TAIL)]
+    high = differences[order][::-1][np.searchsorted(above, TAIL)]
     return Noise(float(low), float(high), steps)
 
 
-def _medians(values: _Floats, generator: np.random.Generator) -> _Floats:
-    """Return the median of each resample."""
-    rows = max(1, _CELLS // len(values))
-    blocks = [
-        np.median(generator.choice(values, (min(rows, RESAMPLES - done), len(values))), axis=1)
-        for done in range(0, RESAMPLES, rows)
-    ]
-    return np.concatenate(blocks)
+def _medians(values: _Floats) -> tuple[_Floats, _Floats]:
+    """Return the medians of all resamples, and which part of them has each.
+
+    An even number of draws has two in the middle, which count by half each.
+    """
+    count = len(values)
+    middle = (_at_most((count + 1) // 2, count) + _at_most(count // 2 + 1, count)) / 2
+    part = np.diff(middle, prepend=0.0)
+    telling = part > _NEGLIGIBLE
+    return np.sort(values)[telling], part[telling] / part[telling].sum()
+
+
+def _at_most(rank: int, count: int) -> _Floats:
+    """Return the probability that so many draws or more are among the k smallest, k from 1."""
+    successes = np.arange(rank, count + 1)
+    logarithms = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, count + 1)))])
+    ways = logarithms[count] - logarithms[successes] - logarithms[count - successes]
+    share = np.arange(1, count)[:, None] / count
+    terms = ways + successes * np.log(share) + (count - successes) * np.log1p(-share)
+    return np.append(np.exp(terms).sum(axis=1), 1.0)
 
 
 def beyond(found: Noise | None, change: float, relative: float | None) -> bool | None:
