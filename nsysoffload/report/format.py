@@ -7,7 +7,7 @@ trace cannot tell is an en dash.
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nsysoffload.report.model import Device, Report
@@ -16,6 +16,7 @@ __all__ = [
     "UNKNOWN",
     "bandwidth",
     "command",
+    "command_line",
     "count",
     "duration",
     "figure",
@@ -233,8 +234,23 @@ def labels(devices: Sequence[Device]) -> dict[str, str]:
 def command(report: Report) -> str:
     """Command line that makes this report again, from the folder that holds the traces."""
     files = [rank.file for rank in report.ranks or ()] or [report.trace.file]
-    words = ["nsysoffload", "analyze", *files]
-    for name, value in report.tool.options.items():
+    return command_line("analyze", files, report.tool.options)
+
+
+def command_line(command: str, files: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Command line of a command of ours, on one line.
+
+    Parameters
+    ----------
+    command : str
+        Its name.
+    files : sequence of str
+        What it reads, by name.
+    options : mapping
+        Options that were given, by their names in Python.
+    """
+    words = ["nsysoffload", command, *files]
+    for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         for item in value if isinstance(value, list | tuple) else [value]:
             words += [option] if item is True else [option, str(item)]

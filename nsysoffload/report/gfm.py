@@ -6,12 +6,16 @@ people about is split by a space without width.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nsysoffload.report.format import UNKNOWN, count, plain, shorten
 
-__all__ = ["Block", "code", "prose", "table"]
+__all__ = ["LIMIT", "Block", "code", "fitted", "prose", "table"]
+
+LIMIT = 65_000
+"""Characters of a comment: GitHub's 65,536, less room for a few words around a report."""
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>~$&]")
 _LINKED = re.compile(r"@|#|:(?=//)|w(?=ww\.)|G(?=H-)", re.IGNORECASE)
@@ -43,6 +47,35 @@ class Block:
         if not self.summary:
             return text
         return f"<details><summary>{self.summary}</summary>\n\n{text}\n\n</details>"
+
+
+def fitted(blocks: Sequence[str | Block], limit: int) -> str:
+    """Join blocks to a text of at most so many characters; long lists lose rows and say how many.
+
+    Parameters
+    ----------
+    blocks : sequence of str or Block
+        From top to bottom; empty ones are passed over.
+    limit : int
+        Most characters.
+
+    Returns
+    -------
+    str
+        The text, ending in a newline.
+    """
+    longest = max((len(block.lines) for block in blocks if isinstance(block, Block)), default=0)
+    text = _join(blocks, longest)
+    if len(text) <= limit:
+        return text
+    fitting = bisect_right(range(longest), limit, key=lambda rows: len(_join(blocks, rows)))
+    return _join(blocks, fitting - 1)
+
+
+def _join(blocks: Sequence[str | Block], rows: int) -> str:
+    """Text of all blocks, with at most so many rows of each list."""
+    texts = (block if isinstance(block, str) else block.text(rows) for block in blocks)
+    return "\n\n".join(text for text in texts if text) + "\n"
 
 
 def table(

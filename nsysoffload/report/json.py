@@ -13,7 +13,7 @@ from typing import Any
 
 from nsysoffload.report.model import Report
 
-__all__ = ["render", "schema", "to_dict"]
+__all__ = ["plain", "render", "schema", "to_dict"]
 
 # Readers look for what the file is first and for long lists last.
 _ORDER = (
@@ -70,8 +70,8 @@ def to_dict(report: Report) -> dict[str, Any]:
         The keys of schema ``nsysoffload/1``, ``schema`` first. Fields that are for another output
         are left out.
     """
-    plain = _plain(report)
-    return {key: plain[key] for key in _ORDER}
+    values = plain(report)
+    return {key: values[key] for key in _ORDER}
 
 
 def schema() -> dict[str, Any]:
@@ -81,16 +81,20 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
-def _plain(value: Any) -> Any:
-    """Dataclasses become dictionaries, tuples become lists, and text can be encoded."""
+def plain(value: Any) -> Any:
+    """Return what JSON has for a value.
+
+    Dataclasses become dictionaries without what is for another output, tuples become lists, and
+    text can be encoded.
+    """
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {_plain(str(key)): _plain(item) for key, item in value.items()}
+        return {plain(str(key)): plain(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {key: _plain(getattr(value, name)) for name, key in _keys(type(value))}
+        return {key: plain(getattr(value, name)) for name, key in _keys(type(value))}
     return value
 
 

@@ -4,13 +4,12 @@ GitHub takes 65,536 characters. A report that would be longer loses rows of its 
 says how many.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from nsysoffload.report import causes
 from nsysoffload.report import format as fmt
 from nsysoffload.report.cards import Words, by_steps, cards, unit
-from nsysoffload.report.gfm import Block, code, prose, table
+from nsysoffload.report.gfm import LIMIT, Block, code, fitted, prose, table
 from nsysoffload.report.model import (
     Both,
     Device,
@@ -33,8 +32,6 @@ from nsysoffload.report.remarks import remarks, steps_text
 from nsysoffload.report.wording import firsts, gate, told
 
 __all__ = ["LIMIT", "render"]
-
-LIMIT = 65_000  # GitHub's 65,536, less room for a few words around the report
 
 _KERNELS = 15
 _DEFINITIONS = """\
@@ -64,19 +61,7 @@ def render(report: Report) -> str:
     str
         GitHub-flavoured Markdown of at most `LIMIT` characters, ending in a newline.
     """
-    blocks = [*_blocks(report)]
-    longest = max(len(block.lines) for block in blocks if isinstance(block, Block))
-    text = _join(blocks, longest)
-    if len(text) <= LIMIT:
-        return text
-    fitting = bisect_right(range(longest), LIMIT, key=lambda rows: len(_join(blocks, rows)))
-    return _join(blocks, fitting - 1)
-
-
-def _join(blocks: Sequence[str | Block], rows: int) -> str:
-    """Text of all blocks, with at most so many rows of each list."""
-    texts = (block if isinstance(block, str) else block.text(rows) for block in blocks)
-    return "\n\n".join(text for text in texts if text) + "\n"
+    return fitted([*_blocks(report)], LIMIT)
 
 
 def _blocks(report: Report) -> Iterator[str | Block]:

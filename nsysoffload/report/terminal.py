@@ -4,7 +4,7 @@ Without a terminal it is plain text; ``NO_COLOR`` is respected. Warnings are not
 go to standard error.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -19,7 +19,7 @@ from nsysoffload.report.recorded import summary as recorded
 from nsysoffload.report.remarks import remarks, steps_text
 from nsysoffload.report.wording import firsts, gate
 
-__all__ = ["render"]
+__all__ = ["empty_table", "printed", "render", "text"]
 
 _NARROWEST, _WIDEST = 80, 100  # the tables need the one; lines longer than the other read badly
 _NAME, _FILE, _SENTENCE = 22, 30, 600  # characters
@@ -42,9 +42,14 @@ def render(report: Report, console: Console | None = None) -> str:
     str
         Lines of text, with escape sequences only where the console is a terminal.
     """
+    return printed(_parts(report), console)
+
+
+def printed(parts: Iterable[RenderableType], console: Console | None = None) -> str:
+    """Return what a console shows of parts from top to bottom; see `render`."""
     console = console or _standard_output()
     with console.capture() as captured:
-        for part in _parts(report):
+        for part in parts:
             console.print(part, highlight=False)
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
@@ -58,27 +63,27 @@ def _standard_output() -> Console:
 def _parts(report: Report) -> Iterator[RenderableType]:
     """Yield what to print, from top to bottom."""
     colour = _COLOURS.get(report.verdict.outcome, "")
-    yield _sentence(report.verdict.text, f"bold {colour}".rstrip())
+    yield text(report.verdict.text, f"bold {colour}".rstrip())
     if report.trace.kind == "predicted":
-        yield _sentence(BANNER, "bold yellow")
+        yield text(BANNER, "bold yellow")
     if report.prediction:
-        yield from map(_sentence, summary(report.prediction))
-    yield from map(_sentence, recorded(report))
+        yield from map(text, summary(report.prediction))
+    yield from map(text, recorded(report))
     for limit in report.gates:
-        yield _sentence(gate(limit), "green" if limit.passed else "bold red")
+        yield text(gate(limit), "green" if limit.passed else "bold red")
     yield _origin(report)
     yield ""
     yield _cards(report)
     yield from _findings(report)
     yield ""
-    yield _sentence(steps_text(report), "dim")
+    yield text(steps_text(report), "dim")
     yield from _steps(report)
     yield ""
     yield _devices(report)
     yield ""
     yield _transfers(report)
     for remark in remarks(report):
-        yield _sentence(remark)
+        yield text(remark)
     if report.ranks:
         yield ""
         yield _ranks(report)
@@ -89,7 +94,7 @@ def _origin(report: Report) -> Text:
     window = report.window
     file = fmt.shorten(report.trace.file, _FILE)
     span = f"{fmt.moment(window.start_ns)} to {fmt.moment(window.end_ns)}"
-    return _sentence(f"{file}, window ({window.source}): {span}", "dim")
+    return text(f"{file}, window ({window.source}): {span}", "dim")
 
 
 def _cards(report: Report) -> Table:
@@ -111,10 +116,10 @@ def _findings(report: Report) -> Iterator[RenderableType]:
     for number, finding in enumerate(found, start=1):
         cost = "".join(map(str, finding.cost))
         yield Text(f"{number}. {finding.title}: {cost}")
-        yield Padding(_sentence(f"{finding.where} ({finding.cause})", "dim"), (0, 0, 0, 3))
-        yield Padding(_sentence(finding.advice), (0, 0, 0, 3))
+        yield Padding(text(f"{finding.where} ({finding.cause})", "dim"), (0, 0, 0, 3))
+        yield Padding(text(finding.advice), (0, 0, 0, 3))
     if more:
-        yield _sentence(f"Further findings in the report: {more}.", "dim")
+        yield text(f"Further findings in the report: {more}.", "dim")
 
 
 def _steps(report: Report) -> Iterator[RenderableType]:
@@ -123,7 +128,7 @@ def _steps(report: Report) -> Iterator[RenderableType]:
         return
     label = fmt.labels(report.devices)
     numbers = ["Steps", "Duration", "Compute", "Lost", "Stall", "Hideable", "Exposed", "Best"]
-    table = _table(["GPU"], numbers)
+    table = empty_table(["GPU"], numbers)
     for device in report.devices:
         if (step := device.per_step) is None:
             continue
@@ -140,8 +145,8 @@ def _steps(report: Report) -> Iterator[RenderableType]:
     yield table
 
 
-def _table(names: Sequence[str], numbers: Sequence[str]) -> Table:
-    """Empty table; of its columns the first gives way where the line is too short."""
+def empty_table(names: Sequence[str], numbers: Sequence[str]) -> Table:
+    """Return a table without rows; its first column gives way where the line is too short."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     for name in names:
         table.add_column(name, overflow="fold", no_wrap=name != names[0])
@@ -150,9 +155,9 @@ def _table(names: Sequence[str], numbers: Sequence[str]) -> Table:
     return table
 
 
-def _sentence(text: str, style: str = "") -> Text:
-    """Sentence, which may hold names from the trace, in which nothing is markup."""
-    return Text(fmt.shorten(fmt.plain(text), _SENTENCE), style)
+def text(sentence: str, style: str = "") -> Text:
+    """Return a sentence, which may hold names from a trace, in which nothing is markup."""
+    return Text(fmt.shorten(fmt.plain(sentence), _SENTENCE), style)
 
 
 def _name(text: str) -> Text:
@@ -163,7 +168,7 @@ def _name(text: str) -> Text:
 def _devices(report: Report) -> Table:
     """Name, link and window of each device."""
     label = fmt.labels(report.devices)
-    table = _table(["GPU", "Name", "Link"], ["Kernels", "Window", "Compute", "Coll.", "Idle"])
+    table = empty_table(["GPU", "Name", "Link"], ["Kernels", "Window", "Compute", "Coll.", "Idle"])
     for device in report.devices:
         trace = device.trace
         table.add_row(
@@ -183,7 +188,7 @@ def _transfers(report: Report) -> Table:
     """Transfers of each device, per direction and both together, then the sums."""
     label = fmt.labels(report.devices)
     numbers = ["Copies", "Bytes", "Busy", "Hidden", "Exposed", "Overlap", "GB/s", "burst", "link"]
-    table = _table(["GPU", ""], numbers)
+    table = empty_table(["GPU", ""], numbers)
     for device in report.devices:
         _add(table, label[device.id], device.trace, device.link)
     if len(report.devices) > 1:
@@ -218,7 +223,7 @@ def _range(gbps: tuple[float, float] | None) -> str:
 def _ranks(report: Report) -> Table:
     """Figures of all traces, the slowest first."""
     numbers = ["Window", "Step", "Stall", "Compute", "Transfers", "Exposed", "Overlap"]
-    table = _table(["Trace, slowest first"], numbers)
+    table = empty_table(["Trace, slowest first"], numbers)
     for rank in report.ranks or ():
         table.add_row(
             _name(rank.file),
