@@ -43,14 +43,14 @@ def obstacles(base: Subject, new: Subject) -> tuple[Reason, ...]:
 def _recorded(base: Subject, new: Subject) -> Iterator[Reason]:
     ours, theirs = base.report.trace, new.report.trace
     if ours.kind != theirs.kind:
-        yield Reason("other_kind", f"{base.name} is {ours.kind}, {new.name} is {theirs.kind}")
+        yield Reason("other_kind", f"{base.spoken} is {ours.kind}, {new.spoken} is {theirs.kind}")
     elif ours.recorder != theirs.recorder:
-        text = f"{base.name} was recorded by {ours.recorder}, {new.name} by {theirs.recorder}"
+        text = f"{base.spoken} was recorded by {ours.recorder}, {new.spoken} by {theirs.recorder}"
         yield Reason("other_recorder", text)
     elif _series(ours.export_schema) != _series(theirs.export_schema):
         text = (
-            f"the schema of the export is {ours.export_schema or 'unknown'} for {base.name} and"
-            f" {theirs.export_schema or 'unknown'} for {new.name}; export both with one nsys"
+            f"the schema of the export is {ours.export_schema or 'unknown'} for {base.spoken} and"
+            f" {theirs.export_schema or 'unknown'} for {new.spoken}; export both with one nsys"
         )
         yield Reason("other_schema", text)
 
@@ -64,15 +64,15 @@ def _ran_on(base: Subject, new: Subject) -> Iterator[Reason]:
     ours, theirs = base.report, new.report
     kinds = [sorted({_text(device.name) for device in r.devices}) for r in (ours, theirs)]
     if kinds[0] != kinds[1]:
-        text = f"{base.name} ran on {', '.join(kinds[0])}, {new.name} on {', '.join(kinds[1])}"
+        text = f"{base.spoken} ran on {', '.join(kinds[0])}, {new.spoken} on {', '.join(kinds[1])}"
         yield Reason("other_device", text)
     counts = [len(ours.devices), len(theirs.devices)]
     if counts[0] != counts[1]:
-        text = f"{base.name} has {_gpus(counts[0])}, {new.name} has {_gpus(counts[1])}"
+        text = f"{base.spoken} has {_gpus(counts[0])}, {new.spoken} has {_gpus(counts[1])}"
         yield Reason("missing_device", text)
     ranks = [len(r.ranks) if r.ranks else 1 for r in (ours, theirs)]
     if ranks[0] != ranks[1]:
-        text = f"{base.name} has {ranks[0]} ranks, {new.name} {ranks[1]}"
+        text = f"{base.spoken} has {ranks[0]} ranks, {new.spoken} {ranks[1]}"
         yield Reason("missing_rank", text)
     if ours.prediction and theirs.prediction:
         if (ours.prediction.target, ours.prediction.devices) != (
@@ -80,7 +80,7 @@ def _ran_on(base: Subject, new: Subject) -> Iterator[Reason]:
             theirs.prediction.devices,
         ):
             places = [f"{p.devices} × {p.target}" for p in (ours.prediction, theirs.prediction)]
-            text = f"{base.name} is for {places[0]}, {new.name} for {places[1]}"
+            text = f"{base.spoken} is for {places[0]}, {new.spoken} for {places[1]}"
             yield Reason("other_device", text)
         elif ours.prediction.constants != theirs.prediction.constants:
             text = "they were predicted with different constants; predict both with the same"
@@ -96,7 +96,7 @@ def _trained(base: Subject, new: Subject) -> Iterator[Reason]:
     if ours is None or theirs is None:
         programs = [s.report.prediction.program for s in (base, new) if s.report.prediction]
         if len(set(programs)) > 1:
-            text = f"{base.name} is {_text(programs[0])}, {new.name} {_text(programs[1])}"
+            text = f"{base.spoken} is {_text(programs[0])}, {new.spoken} {_text(programs[1])}"
             yield Reason("other_model", text)
         return
     for name, what in (
@@ -108,18 +108,18 @@ def _trained(base: Subject, new: Subject) -> Iterator[Reason]:
     ):
         values = [getattr(workload, name) for workload in (ours, theirs)]
         if values[0] != values[1]:
-            text = f"the {what} is {_text(values[0])} for {base.name} and {_text(values[1])}"
-            yield Reason("other_model", f"{text} for {new.name}")
+            text = f"the {what} is {_text(values[0])} for {base.spoken} and {_text(values[1])}"
+            yield Reason("other_model", f"{text} for {new.spoken}")
 
 
 def _wrong(base: Subject, new: Subject) -> Iterator[Reason]:
     found = numerics(base, new)
     if found.agree is False:
-        yield Reason("numerics_differ", f"{found.text} (against {base.name})")
+        yield Reason("numerics_differ", f"{found.text} (against {base.spoken})")
         return
     for subject in (base, new):
         if differing := numerics_differ(subject.report):
-            yield Reason("numerics_differ", f"{subject.name} is not to be used: {differing}")
+            yield Reason("numerics_differ", f"{subject.spoken} is not to be used: {differing}")
 
 
 def _text(value: object) -> str:

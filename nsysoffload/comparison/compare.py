@@ -147,11 +147,11 @@ def _overall(
         return pairs[0].verdict
     if best is None:
         return pairs[0].verdict
-    count = f"Of {len(others) + 1} runs"
+    of_all = f"Of {len(others) + 1} runs"
     if best is not base:
         answer = pairs[others.index(best)].verdict
-        return replace(answer, text=f"{count} {best.name} is fastest. {answer.text}")
+        return replace(answer, text=f"{of_all} {best.spoken} is fastest. {answer.text}")
     judged_pairs = [p for p in pairs if p.verdict.outcome not in _UNJUDGED]
     nearest = min(judged_pairs, key=lambda p: p.step.relative if p.step else float("inf"))
-    text = f"{count} none is faster than the base, {base.name}. {nearest.verdict.text}"
+    text = f"{of_all} the base, {base.spoken}, is fastest. {nearest.verdict.text}"
     return replace(nearest.verdict, text=text)

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from nsysoffload.comparison.model import Difference
 from nsysoffload.comparison.noise import SMALLEST, Noise, beyond, noise
 from nsysoffload.comparison.runs import Subject
-from nsysoffload.report.metrics import METRICS, Measured, Metric
+from nsysoffload.report.metrics import METRICS, Measured
 from nsysoffload.report.model import Step
 
-__all__ = ["differences", "value"]
+__all__ = ["differences"]
 
 _NEITHER = ("bytes.h2d", "bytes.d2h", "copies.h2d", "copies.d2h", "unattributed")
 """Metrics of which neither more nor less is better."""
 
+_OF_WHOLE_STEPS = ("step_ms", "period_ms", "best_ms")
 _FIRST = ("step_ms", "stall_ms", "exposed_ms", "overlap", "recompute_ms")
 _COSTS = ("lost_ms.", "excess_ms.")  # listed where a run has any
 _MS, _PERCENT = 1e-6, 100.0
@@ -68,19 +69,24 @@ def differences(
         What the relative change of a predicted step lies between.
     """
     for name in dict.fromkeys((*_FIRST, *METRICS)):
-        values = [value(subject, METRICS[name]) for subject in (base, new)]
+        values = [_value(subject, name) for subject in (base, new)]
         if name.startswith(_COSTS) and not any(measured.value for measured in values):
             continue
         yield _difference(name, run, values, _noise(name, base, new, values[0], in_model))
 
 
-def value(subject: Subject, metric: Metric) -> Measured:
-    """Return a metric of the device that speaks for the run."""
-    values = metric.values(subject.report)
+def _value(subject: Subject, name: str) -> Measured:
+    """Return a metric of the device that speaks for the run.
+
+    Without steps the whole window counts as one, which is no step to compare.
+    """
+    if name in _OF_WHOLE_STEPS and not subject.steps:
+        return Measured(None, "no whole training step was found")
+    values = METRICS[name].values(subject.report)
     if len(values) == 1:
         return values[0]
     if subject.device is None:
-        return Measured(None, "no whole training step was recorded on any of its devices")
+        return Measured(None, "no whole training step was found on any of its devices")
     return values[subject.report.devices.index(subject.device)]
 
 

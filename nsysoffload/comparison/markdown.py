@@ -103,7 +103,7 @@ def _pair(comparison: Comparison, pair: Pair, *, several: bool) -> Iterator[str 
         yield prose(pair.verdict.text, 1200)
     columns = [_name(base), _name(run), "Change", "Between"]
     rows = [
-        [prose(r.label), r.base, r.new, f"{_MARKS[r.tone]} {r.change}".strip(), r.noise]
+        [prose(r.label), r.base, r.new, f"{_MARKS[r.tone]} {r.change}".strip(), _between(r)]
         for r in wording.headlines(comparison, pair.run)
     ]
     yield table("", [""], columns, rows)
@@ -116,6 +116,10 @@ def _pair(comparison: Comparison, pair: Pair, *, several: bool) -> Iterator[str 
     yield prose(wording.step_text(comparison, pair), 1200)
     yield Block([], [f"- {_note(note.text, note.advice)}" for note in pair.notes])
     yield from _folded(comparison, pair, columns)
+
+
+def _between(row: wording.Row) -> str:
+    return prose(", ".join(filter(None, [row.remark, row.between])))
 
 
 def _note(text: str, advice: str | None) -> str:
@@ -137,10 +141,10 @@ def _folded(comparison: Comparison, pair: Pair, columns: list[str]) -> Iterator[
     title = f"Transfers by operation ({len(moved)})"
     yield table(title, ["Operation", "", "Phase"], columns[:2], moved, folded=True)
     rows = [
-        [prose(r.label), r.base, r.new, r.change, prose(r.noise)]
+        [prose(r.label), r.base, r.new, r.change, _between(r)]
         for r in map(wording.row, (d for d in comparison.differences if d.run == pair.run))
     ]
-    yield table(f"All metrics ({len(rows)})", [""], columns, rows, folded=True)
+    yield table(f"All metrics ({len(rows)})", ["Metric"], columns, rows, folded=True)
 
 
 def _origin(comparison: Comparison) -> str:

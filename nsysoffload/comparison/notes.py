@@ -65,7 +65,7 @@ def _not_in_effect(base: Subject, new: Subject) -> Iterator[Note]:
             yield Note(
                 "offload_not_in_effect",
                 "finding",
-                f"{subject.name} was to offload, and moves no bytes to the host and back.",
+                f"{subject.spoken} was to offload, and moves no bytes to the host and back.",
                 "See whether the policy names values that the model has, and what XLA made of"
                 " them.",
             )
@@ -84,8 +84,8 @@ def _memory(base: Subject, new: Subject, outcome: str) -> Iterator[Note]:
     yield Note(
         "no_memory_gain",
         "finding" if is_slower else "note",
-        f"{moving.name} offloads, and a step needs {size(ours.device_bytes)} on the device where"
-        f" {other.name} needs {size(theirs.device_bytes)}.",
+        f"{moving.spoken} offloads, and a step needs {size(ours.device_bytes)} on the device where"
+        f" {other.spoken} needs {size(theirs.device_bytes)}.",
         "Offload fewer and larger values, or use the policy that needs less.",
     )
 
@@ -122,8 +122,8 @@ def _clocks(base: Subject, new: Subject) -> Iterator[Note]:
     yield Note(
         "other_clocks",
         "note",
-        f"Kernels of the same names take {abs(ratio - 1):.0%} {word} in {new.name} than in"
-        f" {base.name}: their GPUs may run at other clocks.".replace("%", " %"),
+        f"Kernels of the same names take {abs(ratio - 1):.0%} {word} in {new.spoken} than in"
+        f" {base.spoken}: their GPUs may run at other clocks.".replace("%", " %"),
         "Record both on one machine, one after the other; see 'nvidia-smi -q -d CLOCK'.",
     )
 
@@ -139,7 +139,7 @@ def _mean_ns(kernel: Kernel) -> float:
 def _unknown(base: Subject, new: Subject) -> Iterator[Note]:
     versions = [subject.report.trace.nsys_version for subject in (base, new)]
     if versions[0] != versions[1] and None not in versions:
-        text = f"nsys was {versions[0]} for {base.name} and {versions[1]} for {new.name}; the"
+        text = f"nsys was {versions[0]} for {base.spoken} and {versions[1]} for {new.spoken}; the"
         yield Note("other_build", "note", f"{text} schema of their exports is the same.", None)
     if not (base.workload and new.workload) and not base.report.prediction:
         text = "That both train the same model is taken for granted; the traces do not say it."

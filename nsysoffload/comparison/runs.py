@@ -21,6 +21,11 @@ class Subject:
     report: Report
 
     @property
+    def spoken(self) -> str:
+        """Return its name as it stands in a sentence, in which the policy none is no word."""
+        return f"'{self.name}'" if self.name == "none" else self.name
+
+    @property
     def device(self) -> Device | None:
         """Return the device that speaks for the run: the slowest, where it has steps."""
         if self.report.window.steps_found_by == "window":

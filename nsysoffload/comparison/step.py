@@ -47,7 +47,7 @@ def judged(base: Subject, new: Subject) -> Judged:
     """
     for subject in (base, new):
         if not subject.step_ns:
-            why = f"no whole training step was found in {subject.name}"
+            why = f"no whole training step was found in {subject.spoken}"
             return Judged(None, "cannot_tell", why)
     ours, theirs = base.report.prediction, new.report.prediction
     if ours and theirs:
@@ -73,7 +73,8 @@ def _measured(base: Subject, new: Subject) -> Judged:
     found = noise(*durations)
     if found is None:
         few = base if len(base.steps) < 2 else new
-        why = f"{few.name} has a single step to compare, which shows no spread; record five or more"
+        one = f"{few.spoken} has a single step to compare, which shows no spread"
+        why = f"{one}; record five or more"
         return Judged(_change(base, new, None, None), "cannot_tell", why)
     assert base.step_ns
     between = (found.low / base.step_ns, found.high / base.step_ns)

@@ -62,7 +62,8 @@ def _pair(comparison: Comparison, pair: Pair) -> Iterator[RenderableType]:
     table = empty_table([""], [*names, "Change", "Between"])
     for row in wording.headlines(comparison, pair.run):
         change = Text(row.change, _TONES.get(row.tone, ""))
-        table.add_row(row.label, row.base, row.new, change, Text(row.noise, "dim"))
+        beside = "" if row.tone == "unknown" else row.remark or row.between
+        table.add_row(row.label, row.base, row.new, change, Text(beside, "dim"))
     yield table
     if pair.account:
         yield ""

@@ -25,7 +25,7 @@ _TELLING = ("exposed_ms", "stall_ms", "recompute_ms")
 
 def identical_input(base: Subject, new: Subject) -> Verdict:
     """Say that both are one recording."""
-    text = f"{base.name} and {new.name} are the same recording; name two different ones."
+    text = f"{base.spoken} and {new.spoken} are the same recording; name two different ones."
     return Verdict("identical_input", text)
 
 
@@ -97,9 +97,9 @@ def _memory(base: Subject, new: Subject) -> str:
         memory = subject.report.memory
         assert isinstance(memory, Memory)
         need, limit = size(memory.device_bytes), size(memory.device_limit_bytes)
-        parts.append(f"{subject.name} does not fit ({need} of {limit})")
+        parts.append(f"{subject.spoken} does not fit ({need} of {limit})")
     other = [s for s in (base, new) if _fits(s)]
-    return f"{' and '.join(parts)}{f', {other[0].name} does' if other else ''}."
+    return f"{' and '.join(parts)}{f', {other[0].spoken} does' if other else ''}."
 
 
 # --- Which is faster ---
@@ -129,7 +129,7 @@ def _head(base: Subject, new: Subject, change: StepChange) -> str:
     moving = offloaded(base, new)
     faster = change.relative < 0
     if moving is None:
-        return f"{new.name} is {'faster' if faster else 'slower'} than {base.name}"
+        return f"{new.spoken} is {'faster' if faster else 'slower'} than {base.spoken}"
     return f"Offloading {'wins' if faster == (moving is new) else 'loses'}"
 
 
@@ -146,13 +146,11 @@ def _times(base: Subject, new: Subject, change: StepChange) -> str:
         )
     if change.per_token and base.workload and new.workload:
         sizes = f"{new.workload.batch} and {base.workload.batch} sequences"
-        return (
-            f"{new.name} takes {less} per token than {base.name}{between}, in steps of {step} and"
-            f" {of_base} with {sizes}"
-        )
+        head = f"{new.spoken} takes {less} per token than {base.spoken}{between}"
+        return f"{head}, in steps of {step} and {of_base} with {sizes}"
     if change.relative == 0:
-        return f"{new.name} and {base.name} both take {step} per step"
-    return f"{new.name} takes {step} per step, {less} than {base.name} with {of_base}{between}"
+        return f"{new.spoken} and {base.spoken} both take {step} per step"
+    return f"{new.spoken} takes {step} per step, {less} than {base.spoken} with {of_base}{between}"
 
 
 def _beyond(change: StepChange) -> str:

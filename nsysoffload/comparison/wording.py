@@ -31,7 +31,6 @@ __all__ = [
     "label",
     "moved",
     "needs",
-    "noise",
     "parts",
     "row",
     "signed_time",
@@ -106,8 +105,8 @@ _LEAST = 1e-9  # of a unit: below is what is left of rounding
 class Row:
     """A metric of both runs as finished text.
 
-    ``tone`` is ``good``, ``bad``, ``neutral`` (a change to neither, or none beyond noise) or
-    ``unknown``.
+    ``between`` is what the change lies between, ``remark`` why it is none or unknown. ``tone`` is
+    ``good``, ``bad``, ``neutral`` (a change to neither, or none beyond noise) or ``unknown``.
     """
 
     metric: str
@@ -115,7 +114,8 @@ class Row:
     base: str
     new: str
     change: str
-    noise: str
+    between: str
+    remark: str
     tone: str
 
 
@@ -214,23 +214,27 @@ def row(difference: Difference) -> Row:
         base=amount(d.unit, d.base),
         new=amount(d.unit, d.new),
         change=moved_by,
-        noise=noise(d),
+        between=_between(d),
+        remark=_remark(d),
         tone=_tone(d),
     )
 
 
-def noise(difference: Difference) -> str:
-    """Say what a change lies between, or why there is none."""
+def _between(difference: Difference) -> str:
+    if difference.noise is None:
+        return ""
+    low, high = difference.noise
+    unit = difference.unit
+    return f"{change(unit, low)} to {change(unit, high)}" if high - low > _LEAST else ""
+
+
+def _remark(difference: Difference) -> str:
     d = difference
     if d.change is None:
         return fmt.shorten(fmt.plain(d.null_reason or "the trace cannot tell"), 200)
-    if d.noise is None:
-        return "too few steps to tell" if d.beyond_noise is None and d.unit == "ms" else ""
-    low, high = d.noise
-    if abs(high - low) < _LEAST:
-        return ""
-    between = f"{change(d.unit, low)} to {change(d.unit, high)}"
-    return between if d.beyond_noise else f"within noise: {between}"
+    if d.change and d.noise is None and d.beyond_noise is None:
+        return "too few steps to tell" if d.unit == "ms" else ""
+    return "within noise" if d.change and d.beyond_noise is False else ""
 
 
 def _tone(difference: Difference) -> str:
@@ -245,7 +249,7 @@ def headlines(comparison: Comparison, run: int) -> list[Row]:
     """Return the rows of a new run that are told first; what neither run has is left out."""
     found = {d.metric: d for d in comparison.differences if d.run == run}
     chosen = (found[name] for name in HEADLINES if name in found)
-    return [row(d) for d in chosen if d.base is not None or d.new is not None]
+    return [row(d) for d in chosen if d.base or d.new]
 
 
 # --- Parts of the step ---

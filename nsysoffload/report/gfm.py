@@ -66,10 +66,15 @@ def fitted(blocks: Sequence[str | Block], limit: int) -> str:
     """
     longest = max((len(block.lines) for block in blocks if isinstance(block, Block)), default=0)
     text = _join(blocks, longest)
-    if len(text) <= limit:
+    if _length(text) <= limit:
         return text
-    fitting = bisect_right(range(longest), limit, key=lambda rows: len(_join(blocks, rows)))
+    fitting = bisect_right(range(longest), limit, key=lambda rows: _length(_join(blocks, rows)))
     return _join(blocks, fitting - 1)
+
+
+def _length(text: str) -> int:
+    """Count characters as UTF-16 does, in which one beyond the first plane counts twice."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _join(blocks: Sequence[str | Block], rows: int) -> str:

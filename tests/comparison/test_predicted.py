@@ -116,7 +116,7 @@ def test_a_run_that_does_not_fit_never_wins(reports):
     none = replace(none, prediction=replace(none.prediction, variant="none"))
     found = compare({"remat": remat, "none": none})
     assert found.verdict.outcome == "worse"
-    assert "none does not fit (198 GB of 198 GB), remat does." in found.verdict.text
+    assert "'none' does not fit (198 GB of 198 GB), remat does." in found.verdict.text
     assert [run.best for run in found.runs] == [True, False]
     assert compare({"none": none, "remat": remat}).verdict.outcome == "better"
 

@@ -1,0 +1,34 @@
+import pytest
+from rich.cells import cell_len
+
+from nsysoffload.comparison.terminal import render
+from nsysoffload.comparison.wording import headlines
+from tests.comparison.examples import EXAMPLES, pair, several
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_line_is_wider_than_80_columns_and_all_is_plain_text(name):
+    text = render(EXAMPLES[name]())
+    assert text.replace("\n", "").isprintable()
+    for line in text.splitlines():
+        assert cell_len(line) <= 80
+        assert line == line.rstrip()
+
+
+def test_the_verdict_comes_first_then_limits_then_the_figures():
+    lines = render(pair()).splitlines()
+    assert lines[0].startswith("Better. Offloading wins: offload takes 90.0 ms per step")
+    text = "\n".join(lines)
+    for row in headlines(pair(), 0):
+        assert row.base in text
+        assert row.new in text
+        assert row.change in text
+    assert text.index("step_ms does not get worse") < text.index("Step time")
+    assert "waiting for transfers   0 ns 13.0 ms +13.0 ms" in text
+
+
+def test_of_several_runs_all_are_listed_and_the_best_is_told():
+    text = render(several())
+    assert text.startswith("Better. Of 5 runs 'none' is fastest.")
+    assert "none (best)" in text
+    assert "not comparable" in text
