@@ -13,10 +13,14 @@ from tests.fake_nsys.program import install
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-CAPTURE = (ROOT / "docs" / "capture.md").read_text(encoding="utf-8")
+PAGES = [
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("capture", "attach", "redact")
+    if (ROOT / "docs" / f"{name}.md").exists()
+]
 COMMANDS = {
     line.split("  #")[0].strip(): None
-    for block in re.findall(r"```bash\n(.*?)```", README + CAPTURE, re.DOTALL)
+    for block in re.findall(r"```bash\n(.*?)```", "\n".join([README, *PAGES]), re.DOTALL)
     for line in block.splitlines()
     if line.strip()
 }
@@ -29,7 +33,9 @@ def workplace(tmp_path, monkeypatch) -> Path:
         trace = TraceBuilder().kernel((1000, 1500 + rank), "gemm", device=1)
         trace.copy("h2d", (1400, 1700), stream=20, device=1).nvtx("iteration 0", (900, 2000))
         trace.write(tmp_path / f"rank{rank}.sqlite")
-    (tmp_path / "step.sqlite").write_bytes((tmp_path / "rank0.sqlite").read_bytes())
+    for name in ("step", "trace", "base"):
+        (tmp_path / f"{name}.sqlite").write_bytes((tmp_path / "rank0.sqlite").read_bytes())
+    (tmp_path / "new.sqlite").write_bytes((tmp_path / "rank1.sqlite").read_bytes())
     for name in ("tiny-gb200/offload", "tiny/remat", "llama3.2-1b/offload", "8b/offload/rank0"):
         run = tmp_path / "runs" / name
         run.mkdir(parents=True)
