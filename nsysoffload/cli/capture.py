@@ -2,6 +2,7 @@
 
 import math
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -315,6 +316,8 @@ def _predict(
     click.echo(summary.render([run.predicted.prediction for run in runs]), nl=False)
     for run in runs:
         click.echo(run.folder)
+    if len(runs) > 1:
+        _say(f"Compare them: nsysoffload compare {shlex.quote(str(folder))}")
 
 
 # --- Measured ---
@@ -352,6 +355,8 @@ def _measure(
         raise
     for run in runs:
         click.echo(run.folder)
+    if len(runs) > 1:
+        _say(f"Compare them: nsysoffload compare {shlex.quote(str(folder))}")
 
 
 def _request(model: str | None, command: tuple[str, ...], options: dict[str, Any]) -> "Request":

@@ -35,8 +35,8 @@ def demo(output: str, bundled: bool) -> None:
       nsysoffload demo
     """
     import nsysoffload
-    from nsysoffload.recorders.predict import summary
-    from nsysoffload.recorders.predict.demo import runs
+    from nsysoffload.cli.compare import show as show_comparison
+    from nsysoffload.recorders.predict.demo import BASE, runs
 
     found = runs(
         Path(output),
@@ -44,8 +44,11 @@ def demo(output: str, bundled: bool) -> None:
         progress=lambda text: click.echo(text, err=True),
         fallen_back=lambda text: warn("bundled", text),
     )
-    for run in found:
-        click.echo(f"{run.variant}:")
-        show(nsysoffload.analyze(run.folder), run.folder)
+    folders = {run.variant: run.folder for run in found}
+    for variant, folder in folders.items():
+        click.echo(f"{variant}:")
+        show(nsysoffload.analyze(folder), folder)
         click.echo()
-    click.echo(summary.render([run.predicted.prediction for run in found]), nl=False)
+    new = [folder for variant, folder in folders.items() if variant != BASE]
+    click.echo(f"{' and '.join(path.name for path in new)} against {BASE}:")
+    show_comparison(nsysoffload.compare(folders[BASE], *new), Path(output, "compare"))

@@ -47,9 +47,9 @@ def _blocks(comparison: Comparison) -> Iterator[str | Block]:
     base, new = comparison.base, comparison.new
     several = len(new) > 1
     others = f"{len(new)} runs" if several else _name(new[0])
-    mark, outcome = wording.OUTCOMES[comparison.verdict.outcome]
+    mark, _ = wording.OUTCOMES[comparison.verdict.outcome]
     yield f"## {others} against {_name(base)}"
-    yield f"> **{mark} {outcome}.** {prose(comparison.verdict.text, 1200)}"
+    yield f"> {mark} **{prose(comparison.verdict.text, 1200)}**"
     if base.kind == "predicted":
         yield f"> [!IMPORTANT]\n> {BANNER}"
     yield Block([], [f"- {_gate(comparison, number)}" for number in range(len(comparison.gates))])

@@ -41,9 +41,8 @@ def render(comparison: Comparison, console: Console | None = None) -> str:
 
 def _parts(comparison: Comparison) -> Iterator[RenderableType]:
     verdict = comparison.verdict
-    word = wording.OUTCOMES[verdict.outcome][1]
     colour = _OUTCOMES.get(verdict.outcome, "")
-    yield text(f"{word}. {verdict.text}", f"bold {colour}".rstrip())
+    yield text(verdict.text, f"bold {colour}".rstrip())
     if comparison.base.kind == "predicted":
         yield text(BANNER, "bold yellow")
     names = [run.name for run in comparison.new]

@@ -12,6 +12,7 @@ from nsysoffload.comparison.model import (
     Pair,
     Run,
 )
+from nsysoffload.comparison.noise import SMALLEST
 from nsysoffload.comparison.verdict import signed
 from nsysoffload.report import causes
 from nsysoffload.report import format as fmt
@@ -234,7 +235,9 @@ def _remark(difference: Difference) -> str:
         return fmt.shorten(fmt.plain(d.null_reason or "the trace cannot tell"), 200)
     if d.change and d.noise is None and d.beyond_noise is None:
         return "too few steps to tell" if d.unit == "ms" else ""
-    return "within noise" if d.change and d.beyond_noise is False else ""
+    if not d.change or d.beyond_noise is not False:
+        return ""
+    return "within noise" if d.noise else f"under {100 * SMALLEST:g} %"
 
 
 def _tone(difference: Difference) -> str:

@@ -25,9 +25,11 @@ __all__ = [
     "axis_unit",
     "bandwidth",
     "class_name",
+    "filled",
     "label",
     "layout",
     "size_classes",
+    "size_unit",
     "step_split",
     "time_split",
 ]
@@ -164,6 +166,29 @@ def axis_unit(window_ns: int) -> tuple[str, int]:
     return next((unit for unit in _TIME_UNITS if window_ns >= 2 * unit[1]), _TIME_UNITS[-1])
 
 
+def size_unit(size_bytes: int) -> tuple[str, int]:
+    """Choose the unit of an axis of sizes up to that one, and its bytes.
+
+    Examples
+    --------
+    >>> size_unit(7_250_000_000), size_unit(0)
+    (('GB', 1000000000), ('bytes', 1))
+    """
+    return next((unit for unit in _DATA_UNITS if size_bytes >= unit[1]), _DATA_UNITS[-1])
+
+
+def filled(role: str, hatch: str) -> dict[str, Any]:
+    """Fill of a bar, hatched so that it's told apart without colour."""
+    pattern = {
+        "shape": hatch,
+        "bgcolor": COLOURS[role],
+        "fgcolor": COLOURS["paper"],
+        "size": 6,
+        "solidity": 0.25,
+    }
+    return {"color": COLOURS[role], "pattern": pattern, "line": {"width": 0}}
+
+
 def bandwidth(report: Report) -> Figure | None:
     """Draw bandwidth against size per direction, over all devices, and the link if they share one.
 
@@ -215,7 +240,7 @@ def size_classes(report: Report) -> Figure | None:
     names = [class_name(upto) for upto in order]
     most = max(c.bytes for ends in classes.values() for c in ends.values())
     spare = max(0, 4 - len(names)) / 2  # so that few bars aren't wide ones
-    unit, factor = next((u for u in _DATA_UNITS if most >= u[1]), _DATA_UNITS[-1])
+    unit, factor = size_unit(most)
     data = []
     for way in _WAYS:
         found = [classes[way].get(upto) for upto in order]
@@ -268,7 +293,7 @@ def time_split(report: Report) -> Figure:
                 "hoverinfo": "text",
                 "visible": any(times),
                 "meta": {"role": role, "mark": BAR_MARKS[hatch]},
-                "marker": _filled(role, hatch),
+                "marker": filled(role, hatch),
             }
         )
     return {
@@ -314,7 +339,7 @@ def step_split(device: Device) -> Figure | None:
                 "hoverinfo": "text",
                 "visible": any(times),
                 "meta": {"role": role, "mark": BAR_MARKS[hatch]},
-                "marker": _filled(role, hatch),
+                "marker": filled(role, hatch),
             }
         )
     far = [step for step in steps if step.outlier]
@@ -438,20 +463,8 @@ def _bars(way: str, x: list[str], y: list[float], hover: list[str], axis: str) -
         "hovertext": hover,
         "hoverinfo": "text",
         "meta": {"role": way, "mark": BAR_MARKS[_HATCHES[way]]},
-        "marker": _filled(way, _HATCHES[way]),
+        "marker": filled(way, _HATCHES[way]),
     }
-
-
-def _filled(role: str, hatch: str) -> dict[str, Any]:
-    """Fill of a bar, hatched so that it's told apart without colour."""
-    pattern = {
-        "shape": hatch,
-        "bgcolor": COLOURS[role],
-        "fgcolor": COLOURS["paper"],
-        "size": 6,
-        "solidity": 0.25,
-    }
-    return {"color": COLOURS[role], "pattern": pattern, "line": {"width": 0}}
 
 
 def class_name(upto_bytes: int | None) -> str:

@@ -4,24 +4,17 @@ Figures on the page are looked up in the JSON report by their path, so that the 
 and each stands in an element with that path and its unrounded value.
 """
 
-import base64
-import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping
-from functools import cache, partial
-from importlib import resources
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from nsysoffload.report import causes, figures, predicted
 from nsysoffload.report import format as fmt
-from nsysoffload.report.cards import Figure, Words, by_steps, cards, shared_link, unit
+from nsysoffload.report.cards import by_steps, cards, shared_link, unit
 from nsysoffload.report.json import to_dict
 from nsysoffload.report.lane_figure import cause_styles, hidden_stalls, marks, timeline
 from nsysoffload.report.model import Device, Report, RunMemory
+from nsysoffload.report.page import Numbers, environment, inlined
 from nsysoffload.report.recorded import summary
 from nsysoffload.report.remarks import remarks, steps_text
 from nsysoffload.report.verdict import slowest
@@ -52,7 +45,6 @@ _RANGES = {
     "delay": "a part by the clock",
     "whole": "the whole run",
 }
-_CODE = re.compile(r"(--\w[\w-]*(?:=[\w.,-]*\w)?|\bjax(?:\.\w+)+)")
 _UNKNOWN = {
     "bytes": "the trace has no sizes",
     "device_peak_bytes": "it was not counted",
@@ -82,15 +74,16 @@ def render(report: Report) -> str:
     data = to_dict(report)
     embedded = _embedded(data)
     found, more = firsts(report)
-    show = _Numbers(data)
+    show = Numbers(data, _UNKNOWN)
     labels = {device: f"GPU {label}" for device, label in fmt.labels(report.devices).items()}
     icon, outcome = _OUTCOMES[report.verdict.outcome]
     link = shared_link(report)
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             report=data,
+            document="report",
             embedded=embedded,
             is_cut=embedded is not data,
             show=show,
@@ -100,7 +93,7 @@ def render(report: Report) -> str:
             icon=icon,
             outcome=outcome,
             cards=cards(report),
-            fill=partial(_filled, show),
+            fill=show.filled,
             gates=[(limit.passed, gate(limit)) for limit in report.gates],
             findings=[(finding, _spans(report, finding)) for finding in told(report)],
             device_labels=labels,
@@ -112,7 +105,6 @@ def render(report: Report) -> str:
             medians=[_median(device) for device in report.devices],
             lost_rows=[_lost_rows(report, device) for device in report.devices],
             causes={cause: (causes.title(cause), *s) for cause, s in cause_styles(report).items()},
-            marks_of=figures.BAR_MARKS,
             phased=[n for n in _stepped(report) if data["devices"][n]["per_step"]["phases"]],
             transfers=_transfers(report, labels),
             copy_spans=_copy_spans(report),
@@ -132,17 +124,13 @@ def render(report: Report) -> str:
             bandwidth_text=_bandwidth_text(link.name if link else None),
             figures=_figures(report),
             lanes=_marks(report, _MAX_MARKS_BYTES - len(json.dumps(embedded))),
-            themes=figures.THEMES,
             command=fmt.shorten(fmt.command(report), 2_000),
             firsts=[(finding, _spans(report, finding)[:1]) for finding in found],
             more=more,
             most_transfers=_MOST_TRANSFERS,
             top=_TOP_KERNELS,
             most=_MOST_KERNELS,
-            style=_inlined("style.css"),
-            plotly=_inlined("plotly-basic.min.js"),
-            script=_inlined("report.js"),
-            policy=_policy(),
+            style=inlined("style.css"),
         )
     )
 
@@ -150,43 +138,6 @@ def render(report: Report) -> str:
 def _subject(report: Report) -> str:
     """Return what ran, where that is known; else the file."""
     return predicted.what(report.prediction) if report.prediction else report.trace.file
-
-
-class _Numbers:
-    """Figures of the JSON report by path, as elements of the page."""
-
-    def __init__(self, data: dict[str, Any]) -> None:
-        self._data = data
-
-    def __call__(self, path: str, unit: str = "") -> Markup:
-        """Return the figure in its unit; where the trace can't tell, a dash and the reason.
-
-        The end of a path's name states the unit, unless `unit` does.
-        """
-        value, key = self._value(path), unit or path.rpartition(".")[2]
-        if value is None:
-            dash = '<abbr class="null" title="{}" data-path="{}">{}</abbr>'
-            return Markup(dash).format(self._reason(path, key), path, fmt.UNKNOWN)
-        figure = '<data value="{}" data-path="{}">{}</data>'
-        return Markup(figure).format(value, path, fmt.shorten(fmt.figure(key, value), 160))
-
-    def meter(self, path: str) -> Markup:
-        """Return a bar for a share, nothing where it's unknown."""
-        value = self._value(path)
-        if value is None:
-            return Markup("")
-        return Markup('<i class="meter" style="--part: {:.1f}%"></i>').format(100 * value)
-
-    def _value(self, path: str) -> Any:
-        value: Any = self._data
-        for key in path.split("."):
-            value = value[int(key)] if isinstance(value, list) else value[key]
-        return value
-
-    def _reason(self, path: str, key: str) -> str:
-        if key == "overlap":
-            return fmt.shorten(fmt.plain(str(self._value(f"{path}_null_reason"))), 300)
-        return _UNKNOWN.get(key, "the trace doesn't have it")
 
 
 def _facts(report: Report) -> Iterator[str]:
@@ -200,11 +151,6 @@ def _facts(report: Report) -> Iterator[str]:
     yield f"window of {fmt.duration(report.window.end_ns - report.window.start_ns)}"
     if report.ranks:
         yield f"slowest of {len(report.ranks)} ranks"
-
-
-def _filled(show: _Numbers, words: Words) -> Markup:
-    """Put words and figures together, the figures as elements."""
-    return Markup("").join(show(part.path) if isinstance(part, Figure) else part for part in words)
 
 
 def _spans(report: Report, finding: Told) -> list[tuple[int, int]]:
@@ -343,51 +289,3 @@ def _figures(report: Report) -> dict[str, figures.Figure]:
         "size_classes": figures.size_classes(report),
     }
     return {name: figure for name, figure in made.items() if figure}
-
-
-def _coded(text: str) -> Markup:
-    """Return a sentence in which flags and names of functions are code."""
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if number % 2 else part
-        for number, part in enumerate(_CODE.split(text))
-    )
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("nsysoffload.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    environment.filters |= {
-        "class_name": figures.class_name,
-        "coded": _coded,
-        "count": fmt.count,
-        "duration": fmt.duration,
-        "shorten": lambda text, width: fmt.shorten(fmt.plain(text), width),
-        "span": fmt.span,
-    }
-    return environment
-
-
-@cache
-def _inlined(name: str) -> Markup:
-    """Read a file of the page that is ours or plotly's, so that it needs no escaping."""
-    file = resources.files("nsysoffload.report") / "templates" / name
-    return Markup(file.read_text(encoding="utf-8"))
-
-
-@cache
-def _policy() -> str:
-    """State what the page may do: run these two scripts and nothing else, load nothing."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(_inlined(name).encode()).digest()).decode()}'"
-        for name in ("plotly-basic.min.js", "report.js")
-    )
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )

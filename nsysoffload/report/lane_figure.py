@@ -1,6 +1,8 @@
-"""The timeline of the HTML report: its axes as a Plotly figure, its marks as compact columns."""
+"""The timeline of the HTML pages: its axes as a Plotly figure, its marks as compact columns."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,15 @@ __all__ = [
     "LANES",
     "MAX_DRAWN",
     "MAX_STALLS",
+    "Track",
     "cause_styles",
     "columns",
     "hidden_stalls",
     "marks",
+    "marks_of",
     "timeline",
+    "timeline_of",
+    "track",
 ]
 
 LANES = {
@@ -56,30 +62,78 @@ _CAUSES = 6  # colours of causes
 _CAUSE_HATCHES = ("", "/", ".")
 
 
+@dataclass(frozen=True)
+class Track:
+    """A device on the timeline: its median step, from the step's start.
+
+    ``title`` names it, ``heading`` is what stands above its lanes.
+    """
+
+    title: str
+    heading: str
+    device: Device
+    start_ns: int
+    end_ns: int
+    lanes: tuple[Lane, ...]
+    stalls: tuple[Stall, ...]
+
+
+def track(report: Report, device: Device, title: str, heading: str) -> Track:
+    """Return what the timeline draws of a device; of its stalls the longest.
+
+    Parameters
+    ----------
+    report : Report
+        The report.
+    device : Device
+        One of its devices.
+    title, heading : str
+        What it is called.
+    """
+    start_ns, end_ns = drawn(report, device)
+    lanes = tuple(lane for lane in report.lanes if lane.device == device.id)
+    stalls = tuple(_stalls(report, device))
+    return Track(title, heading, device, start_ns, end_ns, lanes, stalls)
+
+
 def timeline(report: Report) -> Figure:
-    """Draw axes and styles of the timeline; the page fills in the marks that fit the view.
+    """Draw axes and styles of the timeline of a report, see `timeline_of`."""
+    of = "window" if report.window.steps_found_by == "window" else "step"
+    return timeline_of(_tracks(report), cause_styles(report), of)
+
+
+def timeline_of(
+    tracks: Sequence[Track], styles: Mapping[str, tuple[str, str]], of: str = "step"
+) -> Figure:
+    """Draw axes and styles of a timeline; the page fills in the marks that fit the view.
 
     All marks of one meaning are one path, since thousands of elements would make a page slow; the
-    path's ``meta`` names their meaning. Lanes are centred on the ticks of the y axis, in order. Of
-    each device its median step is drawn, from the step's start.
+    path's ``meta`` names their meaning. Lanes are centred on the ticks of the y axis, in order. All
+    devices start at 0.
+
+    Parameters
+    ----------
+    tracks : sequence of Track
+        Devices from top to bottom.
+    styles : mapping of str to tuple of str
+        Styles of the causes of stalls, see `cause_styles`.
+    of : str
+        What is drawn of a device.
     """
-    names = fmt.labels(report.devices)
     ticks: list[tuple[float, str]] = []
     titles = []
     top = 0.0
-    for device, lanes in _by_device(report):
-        title = f"GPU {names[device.id]}{_step_drawn(report, device)}"
-        titles.append(_title(title, device.name, top + _TITLE_LANES / 2))
+    for shown in tracks:
+        titles.append(_title(shown.heading, shown.device.name, top + _TITLE_LANES / 2))
         top += _TITLE_LANES
-        shown = [lane.name for lane in lanes] + ["stalls"] * bool(_stalls(report, device))
-        ticks += [(top + at + 0.5, LANES[name]) for at, name in enumerate(shown)]
-        top += len(shown)
-    unit, unit_ns = axis_unit(_drawn_ns(report))
-    of = "window" if report.window.steps_found_by == "window" else "step"
+        names = [lane.name for lane in shown.lanes] + ["stalls"] * bool(shown.stalls)
+        ticks += [(top + at + 0.5, LANES[name]) for at, name in enumerate(names)]
+        top += len(names)
+    unit, unit_ns = axis_unit(_drawn_ns(tracks))
     return {
         "data": [
             *(_path(role, role, hatch) for role, hatch in _PATHS),
-            *(_path(f"stall {cause}", *style) for cause, style in cause_styles(report).items()),
+            *(_path(f"stall {cause}", *style) for cause, style in styles.items()),
             *(_waits(name, dash) for name, dash in (("proven", "solid"), ("inferred", "dash"))),
         ],
         "layout": layout(
@@ -90,7 +144,7 @@ def timeline(report: Report) -> Figure:
             annotations=titles,
             xaxis=axis(
                 f"{unit} since the start of the {of}",
-                range=[0, _drawn_ns(report) / unit_ns],
+                range=[0, _drawn_ns(tracks) / unit_ns],
                 showgrid=True,
             ),
             yaxis=axis(
@@ -105,42 +159,54 @@ def timeline(report: Report) -> Figure:
 
 
 def marks(report: Report, *, fine: bool = True) -> dict[str, Any]:
+    """List the marks of all lanes of a report, see `marks_of`."""
+    return marks_of(_tracks(report), cause_styles(report), fine=fine)
+
+
+def marks_of(
+    tracks: Sequence[Track], causes_drawn: Iterable[str], *, fine: bool = True
+) -> dict[str, Any]:
     """List the marks of all lanes, in the order of the ticks, with the names they share.
 
     Times count from the start of what is drawn of a device. ``known`` says whether the trace can
-    tell what of a lane's transfers is hidden. Without `fine`, coarse marks stand in for the fine
-    ones.
+    tell what of a lane's transfers is hidden.
+
+    Parameters
+    ----------
+    tracks : sequence of Track
+        Devices from top to bottom.
+    causes_drawn : iterable of str
+        Causes of their stalls.
+    fine : bool
+        Whether to list all marks; else coarse marks stand in for the fine ones.
     """
     names: dict[str, int] = {}
-    labels = fmt.labels(report.devices)
-    unit, unit_ns = axis_unit(_drawn_ns(report))
+    unit, unit_ns = axis_unit(_drawn_ns(tracks))
     lanes: list[dict[str, Any]] = []
-    for number, (device, found) in enumerate(_by_device(report)):
-        start_ns, _ = drawn(report, device)
-        title = f"GPU {labels[device.id]}"
-        for lane in found:
+    for number, shown in enumerate(tracks):
+        for lane in shown.lanes:
             finest = lane.fine if fine else lane.coarse
             coarse = fine and len(lane.fine) > MAX_DRAWN
             lanes.append(
                 {
                     "kind": lane.name,
-                    "title": f"{title}, {LANES[lane.name]}",
+                    "title": f"{shown.title}, {LANES[lane.name]}",
                     "device": number,
-                    "known": _known(device, lane.name),
-                    "fine": columns(finest, start_ns, _interned(lane, names)),
-                    "coarse": columns(lane.coarse, start_ns, _interned(lane, names))
+                    "known": _known(shown.device, lane),
+                    "fine": columns(finest, shown.start_ns, _interned(lane, names)),
+                    "coarse": columns(lane.coarse, shown.start_ns, _interned(lane, names))
                     if coarse
                     else None,
                 }
             )
-        if stalls := _stalls(report, device):
+        if shown.stalls:
             lanes.append(
                 {
                     "kind": "stalls",
-                    "title": f"{title}, {LANES['stalls']}",
+                    "title": f"{shown.title}, {LANES['stalls']}",
                     "device": number,
                     "known": True,
-                    "stalls": [_stall(stall, start_ns, names) for stall in stalls],
+                    "stalls": [_stall(stall, shown.start_ns, names) for stall in shown.stalls],
                 }
             )
     return {
@@ -148,18 +214,19 @@ def marks(report: Report, *, fine: bool = True) -> dict[str, Any]:
         "unit_ns": unit_ns,
         "max_drawn": MAX_DRAWN,
         "names": [fmt.shorten(fmt.plain(name), _NAME_WIDTH) for name in names],
-        "causes": {cause: causes.title(cause) for cause in cause_styles(report)},
+        "causes": {cause: causes.title(cause) for cause in causes_drawn},
         "lanes": lanes,
     }
 
 
-def cause_styles(report: Report) -> dict[str, tuple[str, str]]:
+def cause_styles(*reports: Report) -> dict[str, tuple[str, str]]:
     """Return colour role and hatch of each cause that owns time, the most costly first."""
     total: Counter[str] = Counter()
-    for stall in report.stalls:
-        total[stall.cause] += stall.end_ns - stall.start_ns
-    for device in report.devices:
-        total.update(device.per_step.lost if device.per_step else {})
+    for report in reports:
+        for stall in report.stalls:
+            total[stall.cause] += stall.end_ns - stall.start_ns
+        for device in report.devices:
+            total.update(device.per_step.lost if device.per_step else {})
     order = sorted(total, key=lambda cause: (-total[cause], cause))
     return {
         cause: (f"cause_{number % _CAUSES + 1}", _CAUSE_HATCHES[number // _CAUSES % 3])
@@ -194,13 +261,14 @@ def columns(marks: Marks, start_ns: int, names: NDArray[np.int64]) -> dict[str, 
     }
 
 
-def _by_device(report: Report) -> list[tuple[Device, list[Lane]]]:
-    """Lanes of each device that has any, in the order they are drawn."""
-    lanes = {
-        device.id: [lane for lane in report.lanes if lane.device == device.id]
+def _tracks(report: Report) -> list[Track]:
+    """Return the devices of a report that have lanes, in the order they are drawn."""
+    names = {device: f"GPU {label}" for device, label in fmt.labels(report.devices).items()}
+    made = [
+        track(report, device, names[device.id], f"{names[device.id]}{_step_drawn(report, device)}")
         for device in report.devices
-    }
-    return [(device, lanes[device.id]) for device in report.devices if lanes[device.id]]
+    ]
+    return [shown for shown in made if shown.lanes]
 
 
 def _title(name: str, product: str | None, y: float) -> dict[str, Any]:
@@ -262,10 +330,9 @@ def _step_drawn(report: Report, device: Device) -> str:
     return f", step {device.median_step}"
 
 
-def _drawn_ns(report: Report) -> int:
+def _drawn_ns(tracks: Sequence[Track]) -> int:
     """Return the longest time that is drawn of a device."""
-    spans = [drawn(report, device) for device, _ in _by_device(report)]
-    return max((end - start for start, end in spans), default=1)
+    return max((shown.end_ns - shown.start_ns for shown in tracks), default=1)
 
 
 def _stalls_of(report: Report) -> dict[str, list[Stall]]:
@@ -300,10 +367,10 @@ def _number(name: str | None, names: dict[str, int]) -> int:
     return names.get(name, -1)
 
 
-def _known(device: Device, lane: str) -> bool:
-    """Whether overlap of that lane's transfers is known; of kernels there is nothing to know."""
-    direction = {"h2d": device.trace.h2d, "d2h": device.trace.d2h}.get(lane)
-    return direction is None or direction.overlap is not None
+def _known(device: Device, lane: Lane) -> bool:
+    """Whether overlap of a lane's transfers is known; without any there is nothing to know."""
+    direction = {"h2d": device.trace.h2d, "d2h": device.trace.d2h}.get(lane.name)
+    return direction is None or direction.overlap is not None or not len(lane.fine)
 
 
 def _interned(lane: Lane, names: dict[str, int]) -> NDArray[np.int64]:

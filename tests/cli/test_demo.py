@@ -25,7 +25,10 @@ def holds_two_reports_and_a_ranking(result):
         assert report_of(variant)["prediction"]["variant"] == variant
     assert report_of("offload")["devices"][0]["trace"]["d2h"]["copies"] > 0
     assert report_of("remat")["verdict"]["outcome"] == "no_transfers"
-    assert "remat is faster than offload" in result.stdout.replace("\n", " ")
+    assert "Offloading loses: offload takes" in result.stdout.replace("\n", " ")
+    compared = json.loads(Path("reports/demo/compare/report.json").read_text())
+    assert compared["verdict"]["outcome"] == "worse"
+    assert [run["variant"] for run in (compared["base"], *compared["new"])] == ["remat", "offload"]
 
 
 def test_the_demo_takes_bundled_schedules_when_told_so(run):

@@ -53,7 +53,7 @@ def test_the_headlines_are_those_of_all_outputs():
 def test_the_first_screen_is_verdict_limits_figures_and_why():
     lines = render(pair()).splitlines()
     assert lines[0] == "## `offload` against `remat`"
-    assert lines[2].startswith("> **✓ Better.** Offloading wins: offload takes 90.0 ms per step")
+    assert lines[2].startswith("> ✓ **Offloading wins: offload takes 90.0 ms per step")
     assert "- overlap 60.6 % is not under 50 %" in lines
     assert r"- **stall\_ms 13 ms is over 5 ms**" in lines
     assert next(line for line in lines if line.startswith("| Step time")) == (

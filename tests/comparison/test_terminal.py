@@ -17,7 +17,7 @@ def test_no_line_is_wider_than_80_columns_and_all_is_plain_text(name):
 
 def test_the_verdict_comes_first_then_limits_then_the_figures():
     lines = render(pair()).splitlines()
-    assert lines[0].startswith("Better. Offloading wins: offload takes 90.0 ms per step")
+    assert lines[0].startswith("Offloading wins: offload takes 90.0 ms per step")
     text = "\n".join(lines)
     for row in headlines(pair(), 0):
         assert row.base in text
@@ -29,6 +29,6 @@ def test_the_verdict_comes_first_then_limits_then_the_figures():
 
 def test_of_several_runs_all_are_listed_and_the_best_is_told():
     text = render(several())
-    assert text.startswith("Better. Of 5 runs 'none' is fastest.")
+    assert text.startswith("Of 5 runs 'none' is fastest.")
     assert "none (best)" in text
     assert "not comparable" in text

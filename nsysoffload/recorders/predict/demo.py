@@ -9,10 +9,11 @@ from nsysoffload.errors import OffloadError
 from nsysoffload.recorders.predict.bundle import load
 from nsysoffload.recorders.predict.capture import Request, Run, capture, options_of, timed
 
-__all__ = ["REQUEST", "VARIANTS", "bundled", "runs"]
+__all__ = ["BASE", "REQUEST", "VARIANTS", "bundled", "runs"]
 
 REQUEST = Request(model="llama3.2-1b", target="gb200", mesh="fsdp=8")
 VARIANTS = ("offload", "remat")
+BASE = "remat"  # what the other is held against
 
 
 def runs(

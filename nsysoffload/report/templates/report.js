@@ -29,8 +29,8 @@
     const width = print.matches ? printWidth : undefined;
     Plotly.react(byName(name), data, { ...layout, width, uirevision: "view" }, config);
   };
-  const others = Object.keys(figures).filter((name) => name !== "timeline");
-  const drawAll = () => ["timeline", ...others].forEach(draw);
+  const isShown = (name) => !byName(name).closest("details:not([open])");
+  const drawAll = () => Object.keys(figures).filter(isShown).forEach(draw);
 
   // ---- marks of the timeline --------------------------------------------------------------
   const decoded = (columns) => {
@@ -64,10 +64,10 @@
 
   const laneOf = (device, kind) => lanes.findIndex((l) => l.device === device && l.kind === kind);
 
-  const timeline = byName("timeline");
-  const wholeView = figures.timeline.layout.xaxis.range;
-  const centres = figures.timeline.layout.yaxis.tickvals;
-  const margin = figures.timeline.layout.margin;
+  const timeline = byName("timeline"); // null where the page has none
+  const { margin, height, xaxis, yaxis } = figures.timeline?.layout ?? { xaxis: {}, yaxis: {} };
+  const wholeView = xaxis.range;
+  const centres = yaxis.tickvals;
   const laneHeight = 0.76;
   const plotWidth = () => (print.matches ? printWidth : timeline.clientWidth) - margin.l - margin.r;
   const viewNs = () => (timeline.layout?.xaxis?.range ?? wholeView).map((t) => t * unitNs);
@@ -235,8 +235,7 @@
     const [from, to] = viewNs();
     return margin.l + ((ns - from) / (to - from)) * plotWidth();
   };
-  const unitPx = () =>
-    (figures.timeline.layout.height - margin.t - margin.b) / figures.timeline.layout.yaxis.range[0];
+  const unitPx = () => (height - margin.t - margin.b) / yaxis.range[0];
 
   const hide = () => {
     label.hidden = frame.hidden = waitLine.hidden = true;
@@ -408,15 +407,26 @@
       if (print.matches) details.dataset.wasOpen = String(details.open);
       details.open = print.matches || details.dataset.wasOpen === "true";
     }
-    hide();
+    if (timeline) hide();
     drawAll();
   });
   dark.addEventListener("change", () => print.matches || drawAll());
 
-  draw("timeline"); // first, since it's what is seen first
-  listenToTimeline();
+  // ---- figures that are folded away have no width to be drawn at --------------------------
+  const unfolded = ({ target }) => {
+    if (!target.open) return;
+    for (const plot of target.querySelectorAll("[data-figure]")) {
+      if (isShown(plot.dataset.figure)) draw(plot.dataset.figure);
+    }
+  };
+  document.addEventListener("toggle", unfolded, true);
+
+  if (timeline) {
+    draw("timeline"); // first, since it's what is seen first
+    listenToTimeline();
+  }
   setTimeout(() => {
-    others.forEach(draw);
+    Object.keys(figures).filter((name) => name !== "timeline" && isShown(name)).forEach(draw);
     document.documentElement.dataset.drawn = "true";
   });
 })();
