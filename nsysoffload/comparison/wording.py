@@ -138,8 +138,8 @@ def amount(unit: str, value: float | None) -> str:
 
     Examples
     --------
-    >>> amount("ms", 12.5), amount("%", 61.25), amount("B", None)
-    ('12.5 ms', '61.2 %', '–')
+    >>> amount("ms", 12.5), amount("%", 61.5), amount("B", None)
+    ('12.5 ms', '61.5 %', '–')
     """
     if value is None:
         return fmt.UNKNOWN
