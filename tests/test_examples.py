@@ -18,7 +18,7 @@ def demo(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("suffix", ["html", "md", "json"])
-@pytest.mark.parametrize("variant", ["offload", "remat"])
+@pytest.mark.parametrize("variant", ["offload", "remat", "compare"])
 def test_the_example_report_is_up_to_date(demo, variant, suffix):
     file = Path(variant, f"report.{suffix}")
     made, kept = ((folder / file).read_bytes() for folder in (demo, EXAMPLE))

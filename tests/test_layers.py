@@ -23,6 +23,7 @@ LAYERS = (
     ("analysis",),
     ("comparison",),
     ("output",),
+    ("redaction",),
     ("recorders",),
     ("__init__",),
     ("cli", "__main__"),

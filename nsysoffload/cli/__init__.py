@@ -10,6 +10,7 @@ from nsysoffload.cli.compare import compare
 from nsysoffload.cli.demo import demo
 from nsysoffload.cli.doctor import doctor
 from nsysoffload.cli.options import CONTEXT, Group, debug_option
+from nsysoffload.cli.redact import redact
 
 __all__ = ["main"]
 
@@ -44,3 +45,4 @@ main.add_command(capture)
 main.add_command(compare)
 main.add_command(demo)
 main.add_command(doctor)
+main.add_command(redact)

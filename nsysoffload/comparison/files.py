@@ -173,7 +173,7 @@ def run_names(paths: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     seen: Counter[str] = Counter()
-    names = ["/".join(part[-2:]) for part in parts]
+    names = [part[-1] for part in parts]
     for at, name in enumerate(names):
         seen[name] += 1
         names[at] = f"{name} ({seen[name]})" if seen[name] > 1 else name

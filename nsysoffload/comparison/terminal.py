@@ -15,7 +15,7 @@ from nsysoffload.report.terminal import empty_table, printed, text
 
 __all__ = ["render"]
 
-_NAME = 16
+_NAME = 14
 _FINDINGS = 5
 _OUTCOMES = {"better": "green", "worse": "red", "not_comparable": "red"}
 _TONES = {"good": "green", "bad": "red"}
@@ -58,7 +58,9 @@ def _parts(comparison: Comparison) -> Iterator[RenderableType]:
 def _pair(comparison: Comparison, pair: Pair) -> Iterator[RenderableType]:
     names = [_name(run) for run in (comparison.base, comparison.new[pair.run])]
     yield ""
-    table = empty_table([""], [*names, "Change", "Between"])
+    table = empty_table([], ["", *names, "Change", "Between"])
+    table.columns[0].justify = "left"
+    table.columns[-1].no_wrap = False  # the one that gives way
     for row in wording.headlines(comparison, pair.run):
         change = Text(row.change, _TONES.get(row.tone, ""))
         beside = "" if row.tone == "unknown" else row.remark or row.between

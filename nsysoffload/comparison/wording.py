@@ -234,7 +234,7 @@ def _remark(difference: Difference) -> str:
     if d.change is None:
         return fmt.shorten(fmt.plain(d.null_reason or "the trace cannot tell"), 200)
     if d.change and d.noise is None and d.beyond_noise is None:
-        return "too few steps to tell" if d.unit == "ms" else ""
+        return "too few steps" if d.unit == "ms" else ""
     if not d.change or d.beyond_noise is not False:
         return ""
     return "within noise" if d.noise else f"under {100 * SMALLEST:g} %"

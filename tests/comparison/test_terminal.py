@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 from rich.cells import cell_len
 
+from nsysoffload.comparison.compare import compare
 from nsysoffload.comparison.terminal import render
 from nsysoffload.comparison.wording import headlines
-from tests.comparison.examples import EXAMPLES, pair, several
+from tests.comparison.examples import EXAMPLES, offload, pair, remat, several
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -32,3 +35,17 @@ def test_of_several_runs_all_are_listed_and_the_best_is_told():
     assert text.startswith("Of 5 runs 'none' is fastest.")
     assert "none (best)" in text
     assert "not comparable" in text
+
+
+def test_long_names_and_large_changes_leave_the_labels_whole():
+    base, new = remat(), offload()
+    found = compare({"a" * 60: base, "b" * 60: new})
+    wide = replace(
+        found,
+        differences=tuple(
+            replace(d, change=1e7, relative=1e4, noise=(1e6, 2e7)) for d in found.differences
+        ),
+    )
+    lines = render(wide).splitlines()
+    assert any(line.startswith("Step time ") for line in lines)
+    assert max(map(cell_len, lines)) <= 80
