@@ -4,7 +4,7 @@ import os
 import secrets
 from pathlib import Path
 
-__all__ = ["annotate", "output", "summarise"]
+__all__ = ["annotate", "echo", "output", "summarise"]
 
 _SUMMARY_BYTES = 1_000_000  # of the 1 MiB that a step may write
 
@@ -28,3 +28,9 @@ def annotate(kind: str, text: str) -> None:
     """Print an annotation, ``error`` or ``warning``; nothing in its text is a command."""
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     print(f"::{kind} title=nsysoffload::{escaped}")
+
+
+def echo(printed: str) -> None:
+    """Show what a program printed; until the random word comes, nothing in it is a command."""
+    word = secrets.token_hex(16)
+    print(f"::stop-commands::{word}\n{printed}\n::{word}::")

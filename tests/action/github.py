@@ -21,13 +21,23 @@ class GitHub:
     url: str = ""
     comments: list[dict[str, Any]] = field(default_factory=list)
     pulls: list[dict[str, Any]] = field(default_factory=list)
-    refusals: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    refusals: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
+    lost: int = 0  # answers to calls that were done all the same
+    writer: str = BOT
     calls: list[str] = field(default_factory=list)
 
-    def say(self, body: str, author: str = BOT) -> None:
+    def refuse(self, status: int, said: str = "", **headers: str) -> None:
+        """Answer a further call so, and do nothing."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.refusals.append((status, named, said))
+
+    def say(self, body: str, author: str = BOT) -> dict[str, Any]:
         """Add a comment."""
         number = len(self.comments) + 1
-        self.comments.append({"id": number, "body": body, "user": {"login": author}})
+        address = f"https://github.test/7#{number}"
+        said = {"id": number, "body": body, "user": {"login": author}, "html_url": address}
+        self.comments.append(said)
+        return said
 
     def answer(self, method: str, path: str, content: Any) -> tuple[int, Any]:
         """Answer a call."""
@@ -40,12 +50,12 @@ class GitHub:
             size, page = int(asked["per_page"]), int(asked["page"])
             return 200, self.comments[size * (page - 1) : size * page]
         if method == "POST" and place.path == "/repos/o/r/issues/7/comments":
-            self.say(content["body"])
-            return 201, {"html_url": f"https://github.test/7#{len(self.comments)}"}
+            return 201, self.say(content["body"], self.writer)
         match = re.fullmatch(r"/repos/o/r/issues/comments/(\d+)", place.path)
         if method == "PATCH" and match:
-            self.comments[int(match[1]) - 1]["body"] = content["body"]
-            return 200, {"html_url": f"https://github.test/7#{match[1]}"}
+            said = self.comments[int(match[1]) - 1]
+            said["body"] = content["body"]
+            return 200, said
         return 404, {"message": "Not Found"}
 
 
@@ -61,12 +71,16 @@ def github() -> Iterator[GitHub]:
             state.calls.append(f"{self.command} {self.path}")
             headers: dict[str, str] = {}
             if self.headers["Authorization"] != f"Bearer {TOKEN}":
-                status, answer = 401, {}
+                status, body = 401, b"{}"
             elif state.refusals:
-                (status, headers), answer = state.refusals.pop(0), {}
+                status, headers, said = state.refusals.pop(0)
+                body = said.encode()
             else:
                 status, answer = state.answer(self.command, self.path, content)
-            body = json.dumps(answer).encode()
+                body = json.dumps(answer).encode()
+            if self.command == "POST" and state.lost:
+                state.lost -= 1
+                status, body = 502, b"<html>Bad gateway</html>"
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
@@ -80,7 +94,7 @@ def github() -> Iterator[GitHub]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     state.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield state

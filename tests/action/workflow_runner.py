@@ -1,4 +1,6 @@
-"""Runs the steps of a composite action as GitHub does, but for those that use other actions."""
+"""Runs the steps of a composite action as GitHub does, but for those that need a network.
+
+What other actions and the installation would leave as outputs is given."""
 
 import os
 import re
@@ -24,6 +26,8 @@ class Run:
     failed: bool = False
     skipped: list[str] = field(default_factory=list)
     summary: str = ""
+    codes: dict[str, int] = field(default_factory=dict)
+    used: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def run_action(
@@ -33,32 +37,42 @@ def run_action(
     github: Mapping[str, Any],
     workplace: Path,
     environment: Mapping[str, str],
+    given: Mapping[str, Mapping[str, str]],
 ) -> Run:
-    """Run the action's own steps in order; one that fails ends it."""
+    """Run the action's own steps in order; one that fails ends it, but for those that run always.
+
+    ``given`` are the outputs of the steps that are not run, by their ids.
+    """
     described = yaml.safe_load(action.read_text(encoding="utf-8"))
-    done = Run()
-    files = {name: workplace / name.lower() for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    temp = workplace / "runner-temp"
+    temp.mkdir(exist_ok=True)
+    summary = workplace / "summary"
+    summary.unlink(missing_ok=True)
+    done = Run(outputs={name: {"outputs": dict(values)} for name, values in given.items()})
+    context = {"github": github, "runner": {"temp": str(temp)}, "steps": done.outputs}
     values = {name: str(spec.get("default", "")) for name, spec in described["inputs"].items()}
-    context = {
-        "inputs": {**values, **inputs},
-        "github": {**github, "action_path": str(action.parent)},
-        "steps": done.outputs,
-    }
-    context["inputs"] = {k: _filled(v, context) for k, v in context["inputs"].items()}
+    context["inputs"] = {k: _filled(v, context) for k, v in {**values, **inputs}.items()}
     for step in described["runs"]["steps"]:
         name = step.get("name", step.get("uses", ""))
-        if "if" in step and not _value(step["if"].strip("${} "), context):
+        condition = step.get("if", "").removeprefix("${{").removesuffix("}}")
+        is_due = not done.failed or "cancelled()" in condition
+        if not is_due or (condition and not _value(condition, context)):
             done.skipped.append(name)
             continue
-        if "uses" in step or "pip install" in step["run"]:
+        if "uses" in step or step.get("id") in given:
+            done.used[name] = {k: _filled(str(v), context) for k, v in step.get("with", {}).items()}
             continue
-        files["GITHUB_OUTPUT"].write_text("")
+        script, output = workplace / "script.sh", workplace / "output"
+        script.write_text(step["run"])
+        output.write_text("")
         ended = subprocess.run(
-            ["bash", "-e", "-c", step["run"]],
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
             env={
                 "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-                "RUNNER_TEMP": str(workplace),
-                **{name: str(path) for name, path in files.items()},
+                "RUNNER_TEMP": str(temp),
+                "GITHUB_ACTION_PATH": str(action.parent),
+                "GITHUB_OUTPUT": str(output),
+                "GITHUB_STEP_SUMMARY": str(summary),
                 **environment,
                 **{key: _filled(str(text), context) for key, text in step.get("env", {}).items()},
             },
@@ -68,12 +82,11 @@ def run_action(
             check=False,
         )
         done.log += ended.stdout + ended.stderr
-        done.outputs[step.get("id", name)] = {"outputs": _outputs(files["GITHUB_OUTPUT"])}
-        if ended.returncode:
-            done.failed = True
-            break
-    if files["GITHUB_STEP_SUMMARY"].exists():
-        done.summary = files["GITHUB_STEP_SUMMARY"].read_text(encoding="utf-8")
+        done.outputs[step.get("id", name)] = {"outputs": _outputs(output)}
+        done.failed |= ended.returncode != 0
+        done.codes[name] = ended.returncode
+    if summary.exists():
+        done.summary = summary.read_text(encoding="utf-8")
     return done
 
 
@@ -92,6 +105,8 @@ def _value(expression: str, context: Mapping[str, Any]) -> Any:
             left, right = (_value(part, context) for part in expression.split(sign))
             return (left == right) is is_equal
     expression = expression.strip()
+    if expression == "!cancelled()":
+        return True
     if expression.startswith("'"):
         return expression.strip("'")
     value: Any = context
@@ -101,13 +116,14 @@ def _value(expression: str, context: Mapping[str, Any]) -> Any:
 
 
 def _outputs(file: Path) -> dict[str, str]:
-    """Read outputs as GitHub does: a name, a word that ends the value, the value, that word."""
+    """Read outputs as GitHub does: ``name=value``, or a name, a word, lines, and that word."""
     found: dict[str, str] = {}
     lines = iter(file.read_text(encoding="utf-8").split("\n"))
     for line in lines:
-        name, sign, end = line.partition("<<")
-        if not sign:
-            assert not line, line
+        name, sign, end = (re.split("(=|<<)", line, maxsplit=1) + ["", ""])[:3]
+        if sign != "<<":
+            assert sign or not line, line
+            found |= {name: end} if sign else {}
             continue
         value = []
         for inner in lines:
