@@ -79,7 +79,7 @@ def _pair(
     refused = [r for r in against if not anyway or r.code == "numerics_differ"]
     if identical(base, new) or refused:
         answer = not_comparable(against) if refused else identical_input(base, new)
-        side_by_side = tuple(differences(base, new, run, None))
+        side_by_side = tuple(differences(base, new, run))
         return Pair(run, answer, None, None, (), (), ()), side_by_side
     return _compared(base, new, run, against)
 
@@ -91,12 +91,7 @@ def _compared(
     change = found.change
     same_size = scale(base, new) == 1
     why = account(base, new) if same_size else None
-    between = (
-        (change.low, change.high)
-        if change and same_size and change.low is not None and change.high is not None
-        else None
-    )
-    all_differences = tuple(differences(base, new, run, between))
+    all_differences = tuple(differences(base, new, run))
     answer = verdict(base, new, found, why, all_differences, against)
     pair = Pair(
         run=run,

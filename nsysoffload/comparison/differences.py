@@ -54,9 +54,7 @@ _OF_STEP: Mapping[str, tuple[str, float]] = {
 """Metrics that every step has: where in a step, and times what."""
 
 
-def differences(
-    base: Subject, new: Subject, run: int, in_model: tuple[float, float] | None
-) -> Iterator[Difference]:
+def differences(base: Subject, new: Subject, run: int) -> Iterator[Difference]:
     """Yield the metrics of both, the step time first; costs that neither run has are left out.
 
     Parameters
@@ -65,14 +63,12 @@ def differences(
         The runs.
     run : int
         Position of the new run.
-    in_model : tuple of float or None
-        What the relative change of a predicted step lies between.
     """
     for name in dict.fromkeys((*_FIRST, *METRICS)):
         values = [_value(subject, name) for subject in (base, new)]
         if name.startswith(_COSTS) and not any(measured.value for measured in values):
             continue
-        yield _difference(name, run, values, _noise(name, base, new, values[0], in_model))
+        yield _difference(name, run, values, _noise(name, base, new))
 
 
 def _value(subject: Subject, name: str) -> Measured:
@@ -135,22 +131,28 @@ def _why(values: list[Measured]) -> str | None:
     return f"{'new' if values[0].value is not None else 'base'}: {reason}"
 
 
-def _noise(
-    name: str, base: Subject, new: Subject, at: Measured, in_model: tuple[float, float] | None
-) -> tuple[Noise | None, bool]:
+def _noise(name: str, base: Subject, new: Subject) -> tuple[Noise | None, bool]:
     """Return what a change lies between, and whether the figures have no noise.
 
     Modelled steps are all alike, and what a compiler counts is exact.
     """
     if base.predicted and new.predicted:
-        if name == "step_ms" and in_model and at.value is not None:
-            low, high = (at.value * end for end in in_model)
-            return Noise(low, high, len(new.steps)), False
-        return None, True
+        between = _in_model(base, new) if name == "step_ms" else None
+        return between, between is None
     if name not in _OF_STEP:
         return None, METRICS[name].unit in ("B", "")
     ours, theirs = (_values(subject, name) for subject in (base, new))
     return (None if ours is None or theirs is None else noise(ours, theirs)), False
+
+
+def _in_model(base: Subject, new: Subject) -> Noise | None:
+    """Return what the difference of two predicted steps lies between, choice by choice."""
+    ours, theirs = base.report.prediction, new.report.prediction
+    if not ours or not theirs or ours.constants != theirs.constants:
+        return None
+    before = {corner.name: corner.step_ns for corner in ours.corners}
+    changes = [_MS * (c.step_ns - before[c.name]) for c in theirs.corners if c.name in before]
+    return Noise(min(changes), max(changes), len(new.steps)) if changes else None
 
 
 def _values(subject: Subject, name: str) -> NDArray[np.float64] | None:

@@ -78,6 +78,9 @@ def test_the_range_is_of_choices_that_both_runs_share(comparison, folders):
     changes = [steps[1][name] / steps[0][name] - 1 for name in steps[0]]
     step = comparison.pairs[0].step
     assert (step.low, step.high) == (min(changes), max(changes))
+    differing = [(steps[1][name] - steps[0][name]) / 1e6 for name in steps[0]]
+    (told,) = [d for d in comparison.differences if d.metric == "step_ms"]
+    assert told.noise == pytest.approx((min(differing), max(differing)))
 
 
 def edited(report, factors, **memory):
