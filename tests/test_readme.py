@@ -10,6 +10,7 @@ import pytest
 
 import nsysoffload
 from nsysoffload.trace.builder import TraceBuilder
+from tests.comparison.traces import trace as with_steps
 from tests.fake_nsys.program import install
 
 ROOT = Path(__file__).parents[1]
@@ -34,9 +35,10 @@ def workplace(tmp_path, monkeypatch) -> Path:
         trace = TraceBuilder().kernel((1000, 1500 + rank), "gemm", device=1)
         trace.copy("h2d", (1400, 1700), stream=20, device=1).nvtx("iteration 0", (900, 2000))
         trace.write(tmp_path / f"rank{rank}.sqlite")
-    for name in ("step", "trace", "base"):
+    for name in ("step", "trace"):
         (tmp_path / f"{name}.sqlite").write_bytes((tmp_path / "rank0.sqlite").read_bytes())
-    (tmp_path / "new.sqlite").write_bytes((tmp_path / "rank1.sqlite").read_bytes())
+    for name, steps_ms in (("base", (100, 101, 102, 103)), ("new", (90, 91, 92, 93))):
+        with_steps(steps_ms, 5).write(tmp_path / f"{name}.sqlite")
     runs = ("tiny-gb200/offload", "tiny/remat", "tiny/offload", "8b/offload/rank0")
     for name in runs:
         run = tmp_path / "runs" / name
@@ -76,7 +78,7 @@ def test_the_python_of_the_readme_works(workplace, capsys):
     exec(code, {})
     words = capsys.readouterr().out
     assert "33.3 % of 300 ms of transfer time" in words
-    assert words.endswith("\nFalse\ncannot_tell None\n")
+    assert words.endswith("\nFalse\nbetter\n")
     assert sorted(path.name for path in (workplace / "reports" / "step").iterdir()) == [
         "report.html",
         "report.json",

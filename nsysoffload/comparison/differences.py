@@ -12,12 +12,14 @@ from nsysoffload.comparison.runs import Subject
 from nsysoffload.report.metrics import METRICS, Measured
 from nsysoffload.report.model import Step
 
-__all__ = ["differences"]
+__all__ = ["OF_WHOLE_STEPS", "differences"]
 
 _NEITHER = ("bytes.h2d", "bytes.d2h", "copies.h2d", "copies.d2h", "unattributed")
 """Metrics of which neither more nor less is better."""
 
-_OF_WHOLE_STEPS = ("step_ms", "period_ms", "best_ms")
+OF_WHOLE_STEPS = ("step_ms", "period_ms", "best_ms")
+"""Metrics that a window without steps does not have, for it is as long as the recording."""
+
 _FIRST = ("step_ms", "stall_ms", "exposed_ms", "overlap", "recompute_ms")
 _COSTS = ("lost_ms.", "excess_ms.")  # listed where a run has any
 _MS, _PERCENT = 1e-6, 100.0
@@ -76,7 +78,7 @@ def _value(subject: Subject, name: str) -> Measured:
 
     Without steps the whole window counts as one, which is no step to compare.
     """
-    if name in _OF_WHOLE_STEPS and not subject.steps:
+    if name in OF_WHOLE_STEPS and not subject.steps:
         return Measured(None, "no whole training step was found")
     values = METRICS[name].values(subject.report)
     if len(values) == 1:

@@ -7,6 +7,7 @@ cannot be told fails, and so does what was not compared: a limit that holds has 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from nsysoffload.comparison.differences import OF_WHOLE_STEPS
 from nsysoffload.comparison.model import Comparison, Gate, Pair
 from nsysoffload.comparison.runs import Subject
 from nsysoffload.errors import GateFailed, UsageError, unknown_name
@@ -99,16 +100,18 @@ def checks(
             yield Gate(pair.run, "numerics", "check", None, "", None, False, reason.text)
             break
     for regression in regressions:
-        yield _gate(base.report, new.report, pair, regression)
+        yield _gate(base, new, pair, regression)
 
 
-def _gate(base: Report, new: Report, pair: Pair, regression: Regression) -> Gate:
+def _gate(base: Subject, new: Subject, pair: Pair, regression: Regression) -> Gate:
     metric = METRICS[regression.name]
     unit = RELATIVE if regression.relative else metric.unit
     at = (pair.run, regression.name, "regression", regression.limit, unit)
     if pair.verdict.outcome in _UNJUDGED:
         return Gate(*at, None, False, pair.verdict.text.removesuffix("."))
-    ours, theirs = metric.values(base), metric.values(new)
+    if regression.name in OF_WHOLE_STEPS and not (base.steps and new.steps):
+        return Gate(*at, None, False, "no whole training step was found in both runs")
+    ours, theirs = metric.values(base.report), metric.values(new.report)
     reason = _unknown(ours, "base") or _unknown(theirs, "new run")
     if not reason and len(ours) != len(theirs):
         reason = "the runs have different numbers of devices"

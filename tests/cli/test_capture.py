@@ -178,7 +178,9 @@ def test_an_8b_model_on_eight_gpus_is_predicted_within_two_gigabytes(run, tmp_pa
         text=True,
         check=True,
     )
-    assert sorted(line.split(": ")[0] for line in done.stderr.splitlines()) == ["offload", "remat"]
+    *said, hint = done.stderr.splitlines()
+    assert sorted(line.split(": ")[0] for line in said) == ["offload", "remat"]
+    assert hint.startswith("Compare them: nsysoffload compare ")
     *summary, own, largest_compilation = done.stdout.splitlines()
     assert summary[0] == "Predicted, not measured: the times come from a model."
     assert [line.split()[0] for line in summary[2:4]] == ["offload", "remat"]

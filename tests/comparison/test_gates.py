@@ -3,6 +3,7 @@ import pytest
 import nsysoffload
 from nsysoffload.comparison.gates import Regression, parse_regressions, raise_failed, sentence
 from nsysoffload.errors import GateFailed, UsageError
+from nsysoffload.trace.builder import TraceBuilder
 from tests.comparison.traces import trace
 
 STEADY = (99.5, 100.5, 100.0, 100.2, 99.8)
@@ -115,6 +116,13 @@ def test_limits_of_the_new_run_itself_hold_for_it_alone(gates):
     assert gates(fail_over="step_ms=101", base="new", new="base") == [
         ("step_ms 100 ms is not over 101 ms", True)
     ]
+
+
+def test_a_window_is_no_step_to_limit(gates, tmp_path):
+    TraceBuilder().kernel((0, 10), "gemm").write(tmp_path / "long.sqlite")
+    ((told, passed),) = gates("step_ms=3%", new="long")
+    assert not passed
+    assert told.endswith("and is unknown: no whole training step was found in both runs")
 
 
 def test_runs_that_were_not_compared_fail(gates):

@@ -13,6 +13,7 @@ from nsysoffload.redaction.redact import redact
 from nsysoffload.timeline.steps import StepRule
 from nsysoffload.trace.builder import TraceBuilder
 from nsysoffload.trace.reader import read
+from tests.redaction.predicted import predicted
 
 MS = 1_000_000
 
@@ -100,8 +101,8 @@ def test_steps_issued_ahead_measure_as_in_the_whole(marks, devices, number, path
 
 
 @pytest.mark.parametrize(("variant", "number"), [("offload", 2), ("remat", 1)])
-def test_predicted_steps_measure_as_in_the_whole(variant, number, paths):
-    run = Path(__file__).parents[2] / "reports" / "examples" / "demo" / variant
+def test_predicted_steps_measure_as_in_the_whole(variant, number, paths, tmp_path):
+    run = predicted(tmp_path / "runs", variant)
     redact(run, paths[1], cut=Cut(number))
     assert_cut(run, paths[1], number)
 

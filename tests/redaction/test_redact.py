@@ -20,6 +20,7 @@ from nsysoffload.trace.export import Export
 from nsysoffload.trace.reader import read
 from tests.mutations import mutated, relaxed
 from tests.redaction.planted import IN_NAMES, SECRETS, planted
+from tests.redaction.predicted import predicted
 from tests.test_mutations import complete_export
 
 ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
@@ -187,7 +188,7 @@ def test_a_real_trace_measures_the_same_to_the_nanosecond(real_trace, tmp_path):
 
 @pytest.mark.parametrize("variant", ["offload", "remat"])
 def test_a_predicted_trace_has_nothing_private_and_stays_the_same(variant, tmp_path):
-    run = Path(__file__).parents[2] / "reports" / "examples" / "demo" / variant
+    run = predicted(tmp_path / "runs", variant)
     path = tmp_path / "trace.sqlite"
     assert not redact(run, path).leaks
     assert analysis(path) == analysis(run)
