@@ -40,14 +40,14 @@ class GateFailed(OffloadError):
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> UsageError:
-    """Return an error that says which name was perhaps meant, and lists all there are.
+    """Return an error that says which name was perhaps meant, or lists all there are.
 
     Examples
     --------
     >>> print(unknown_name("Metric", "overlop", ["overlap", "stall_ms"]))
-    Metric 'overlop' is not known; did you mean 'overlap'? Known: overlap, stall_ms.
+    Metric 'overlop' is not known; did you mean 'overlap'?
     """
     names = list(known)
     close = get_close_matches(name, names, 1)
-    guess = f"did you mean '{close[0]}'? Known" if close else "choose from"
-    return UsageError(f"{what} '{name[:60]}' is not known; {guess}: {', '.join(names)}.")
+    guess = f"did you mean '{close[0]}'?" if close else f"choose from: {', '.join(names)}."
+    return UsageError(f"{what} '{name[:60]}' is not known; {guess}")

@@ -9,6 +9,7 @@ import click
 from nsysoffload.cli.explain import explain_option
 from nsysoffload.cli.options import (
     FORMATS,
+    PATH,
     debug_option,
     gate_options,
     output_options,
@@ -27,9 +28,7 @@ _LONG_READ_BYTES = 50_000_000  # below it a read is over before a bar could be r
 
 
 @click.command(short_help="Measure a trace, or one per rank, and write the report.")
-@click.argument(
-    "traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path)
-)
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", type=PATH)
 @output_options("reports/NAME")
 @step_options
 @trace_options

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from nsysoffload.cli.options import all_of, debug_option, warn
+from nsysoffload.cli.options import PATH, all_of, debug_option, warn
 from nsysoffload.errors import UsageError
 from nsysoffload.hardware import TARGETS
 
@@ -200,7 +200,7 @@ def _predict_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--efficiency",
-            type=click.Path(path_type=Path),
+            type=PATH,
             metavar="FILE",
             help='Predict: JSON with measured constants, such as {"gemm_efficiency": 0.7}.',
         ),

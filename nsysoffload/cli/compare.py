@@ -8,6 +8,7 @@ import click
 
 from nsysoffload.cli.options import (
     FORMATS,
+    PATH,
     debug_option,
     gate_options,
     output_options,
@@ -24,9 +25,7 @@ __all__ = ["compare", "show"]
 
 
 @click.command(short_help="Hold runs against a base: which is faster, by how much, and why.")
-@click.argument(
-    "runs", nargs=-1, required=True, metavar="BASE NEW...", type=click.Path(path_type=Path)
-)
+@click.argument("runs", nargs=-1, required=True, metavar="BASE NEW...", type=PATH)
 @output_options("reports/compare/BASE-vs-NEW")
 @step_options
 @trace_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsysoffload.cli.options import debug_option
+from nsysoffload.cli.options import PATH, debug_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "bold red"}
     "-o",
     "--output",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default="runs",
     show_default=True,
     help="Folder that runs would be recorded into.",

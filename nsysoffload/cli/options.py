@@ -18,6 +18,7 @@ from nsysoffload.hardware import LINKS
 __all__ = [
     "CONTEXT",
     "FORMATS",
+    "PATH",
     "Group",
     "all_of",
     "debug_option",
@@ -33,6 +34,21 @@ FORMATS = ("html", "md", "json")
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _DEBUG = "nsysoffload.debug"
+
+
+class _PathName(click.ParamType[Path]):
+    """A path that is there or not; an empty one is the slip of a script, not this folder."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Take a name as a path."""
+        if not str(value):
+            self.fail("a file's name is empty.", param, ctx)
+        return Path(value)
+
+
+PATH = _PathName()
 
 
 class Group(click.Group):

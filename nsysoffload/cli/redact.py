@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsysoffload.cli.options import debug_option, step_options, warn
+from nsysoffload.cli.options import PATH, debug_option, step_options, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,8 +23,8 @@ _FAR_NS = 2**61  # behind the end of any trace
 
 
 @click.command(short_help="Copy a trace without anything private, whole or cut to a few steps.")
-@click.argument("trace", metavar="TRACE", type=click.Path(path_type=Path))
-@click.argument("out", metavar="[OUT]", required=False, type=click.Path(path_type=Path))
+@click.argument("trace", metavar="TRACE", type=PATH)
+@click.argument("out", metavar="[OUT]", required=False, type=PATH)
 @click.option(
     "--check",
     "only_check",

@@ -30,6 +30,7 @@ __all__ = [
 RELATIVE = "% of the base"
 """Unit of a regression that is a share of the base."""
 
+_FROM_NOTHING = "the base is 0, of which every regression is more than any share"
 _UNJUDGED = ("not_comparable", "identical_input")
 
 
@@ -87,7 +88,7 @@ def _regression(text: str) -> Regression:
     factor = 1 if relative or not written.unit else limits.UNITS[unit][written.unit]
     limit = float(written.times(factor))
     if not 0 <= limit < float("inf"):
-        raise UsageError(f"{name} cannot get worse by {number}; give a limit of 0 or more.")
+        raise UsageError(f"{name} cannot be limited by {number}; give a finite number of 0 or more.")
     return Regression(name, limit, relative)
 
 
@@ -121,7 +122,7 @@ def _gate(base: Subject, new: Subject, pair: Pair, regression: Regression) -> Ga
         for b, n in zip(ours, theirs, strict=False)
     ]
     if not reason and regression.relative and any(b == 0 and worse > 0 for b, worse in pairs):
-        reason = "the base is 0, of which every regression is more than any share"
+        reason = _FROM_NOTHING
     if reason:
         return Gate(*at, None, False, reason)
     worst = max((_share(b, w) if regression.relative else w for b, w in pairs), default=0.0)
@@ -167,9 +168,8 @@ def sentence(gate: Gate, runs: Sequence[str]) -> str:
         return f"{where}{limits.sentence(own)}"
     limit = f"{gate.limit:.12g} {gate.unit}".rstrip()
     if gate.value is None:
-        return (
-            f"{where}{gate.name} must not get worse by over {limit}, and is unknown: {gate.reason}"
-        )
+        known = "is worse" if gate.reason == _FROM_NOTHING else "is unknown"
+        return f"{where}{gate.name} must not get worse by over {limit}, and {known}: {gate.reason}"
     if gate.value <= 0:
         return f"{where}{gate.name} does not get worse"
     value = f"{limits.told_apart(gate.value, gate.limit)} {gate.unit}".rstrip()

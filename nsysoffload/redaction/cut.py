@@ -187,9 +187,13 @@ def _part(device: DeviceTimeline, steps: Steps, cut: Cut, name: str) -> _Part:
     since = 0 if cut.since_ns is None else int(np.searchsorted(steps.start_ns, cut.since_ns))
     last = since + cut.steps
     if last > len(steps):
+        there = len(steps) - since
+        advice = "ask for fewer, or from an earlier time" if there else "ask for an earlier time"
+        if not len(steps):
+            advice = "skip fewer steps, or attach the whole trace"
         raise UsageError(
-            f"{name} has {max(0, len(steps) - since)} whole training steps there, not {cut.steps};"
-            " ask for fewer, or from an earlier time."
+            f"{name} has {there or 'no'} whole training step{'s' * (there != 1)} there,"
+            f" not {cut.steps}; {advice}."
         )
     end = int(steps.end_ns[since:last].max())
     return _Part(device, steps, since, last, int(steps.start_ns[since]), end)

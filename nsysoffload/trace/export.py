@@ -20,13 +20,14 @@ from nsysoffload.errors import TraceError
 __all__ = ["Export", "damaged", "quoted", "shown"]
 
 BATCH_ROWS = 65_536
-_URI = re.compile(r" '?file:[^' ]*'?")  # it holds the folder
+_NOISE = re.compile(r" '?file:[^' ]*'?|^.*\[SQLite\] (Failed to [^:]*: )?|\s+query: .*", re.DOTALL)
+"""What an error says beside its reason: the file with its folder, the driver, our query."""
 _READING_ERRORS = (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 def damaged(path: Path, reason: object = "") -> TraceError:
     """Return the error for an export that SQLite cannot read to the end."""
-    detail = shown(_URI.sub("", str(reason))) or "unreadable"
+    detail = shown(_NOISE.sub("", str(reason))) or "unreadable"
     return TraceError(
         f"{path.name} is damaged ({detail}); export it again from the .nsys-rep file."
     )

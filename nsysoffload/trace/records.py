@@ -1,14 +1,16 @@
 """Dataclasses from plain values, as JSON gives them: what does not fit is refused."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 __all__ = ["record"]
 
 _LARGEST = 2**63 - 1
+_SPOKEN = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 def record(kind: Any, value: Any) -> Any:
@@ -26,36 +28,46 @@ def record(kind: Any, value: Any) -> Any:
     Raises
     ------
     TypeError
-        If it does not fit: also a number that is not finite or has no 64 bits.
+        If it does not fit, which says where: also a number that is not finite or too large for 64
+        bits.
     """
+    return _record(kind, value, "")
+
+
+def _record(kind: Any, value: Any, at: str) -> Any:
     if kind is Any:
         return value
     if is_dataclass(kind) and isinstance(kind, type):
-        return _filled(kind, value)
+        return _filled(kind, value, at)
     if isinstance(kind, UnionType):
-        return _first(get_args(kind), value)
+        return _first(get_args(kind), value, at)
     if get_origin(kind) is tuple:
-        return _items(get_args(kind), value)
+        return _items(get_args(kind), value, at)
     if get_origin(kind) is Mapping:
         keys, values = get_args(kind)
-        return _mapped(keys, values, value)
+        return _mapped(keys, values, value, at)
     number = type(value) in (int, float)
-    fits = type(value) is kind or (kind is float and number)
-    if not fits or (number and not abs(value) <= _LARGEST):  # NaN is not, either
-        raise TypeError(f"{value!r:.80} is no {kind}")
+    if type(value) is not kind and not (kind is float and number):
+        raise _unfit(value, at, f"not {_SPOKEN.get(kind, 'null')}")
+    if number and not abs(value) <= _LARGEST:  # NaN is not, either
+        raise _unfit(value, at, "no number of 64 bits")
     return float(value) if kind is float else value
 
 
-def _filled(kind: type, value: Any) -> Any:
+def _unfit(value: Any, at: str, why: str) -> TypeError:
+    return TypeError(f"{at or 'it'} is {json.dumps(value)[:80]}, {why}")
+
+
+def _filled(kind: type, value: Any, at: str) -> Any:
     if not isinstance(value, dict):
-        raise TypeError(f"{value!r:.80} is no object")
+        raise _unfit(value, at, "not an object")
     found = {}
     for name, (field, hint) in _fields(kind).items():
         key = name.removesuffix("_")
         if key in value:
-            found[name] = record(hint, value[key])
+            found[name] = _record(hint, value[key], _key(at, key))
         elif field.default is MISSING and field.default_factory is MISSING:
-            raise TypeError(f"{key} is missing")
+            raise TypeError(f"{_key(at, key)} is missing")
     return kind(**found)
 
 
@@ -67,30 +79,38 @@ def _fields(kind: type) -> Mapping[str, tuple[Field[Any], Any]]:
     return {field.name: (field, hints[field.name]) for field in shown}
 
 
-def _first(kinds: tuple[Any, ...], value: Any) -> Any:
+def _key(at: str, key: str) -> str:
+    return f"{at}.{key}" if at else key
+
+
+def _first(kinds: tuple[Any, ...], value: Any, at: str) -> Any:
+    """Take the first kind that fits; if none does, the complaint is about the first."""
+    if value is None and NoneType in kinds:
+        return None
+    complaints = []
     for kind in kinds:
-        try:
-            return record(kind, value)
-        except TypeError as error:
-            last = error
-    raise last
+        if kind is not NoneType:
+            try:
+                return _record(kind, value, at)
+            except TypeError as error:
+                complaints.append(error)
+    raise complaints[0]
 
 
-def _items(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+def _items(kinds: tuple[Any, ...], value: Any, at: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise TypeError(f"{value!r:.80} is no list")
+        raise _unfit(value, at, "not a list")
     if kinds[-1] is ...:
-        return tuple(record(kinds[0], item) for item in value)
+        kinds = (kinds[0],) * len(value)
     if len(kinds) != len(value):
-        raise TypeError(f"{value!r:.80} has not {len(kinds)} entries")
-    return tuple(record(kind, item) for kind, item in zip(kinds, value, strict=True))
+        raise _unfit(value, at, f"not a list of {len(kinds)}")
+    pairs = enumerate(zip(kinds, value, strict=True))
+    return tuple(_record(kind, item, f"{at}[{index}]") for index, (kind, item) in pairs)
 
 
-def _mapped(keys: type, values: Any, value: Any) -> dict[Any, Any]:
+def _mapped(keys: type, values: Any, value: Any, at: str) -> dict[Any, Any]:
     if not isinstance(value, dict):
-        raise TypeError(f"{value!r:.80} is no object")
-    if keys is not int:
-        return {key: record(values, item) for key, item in value.items()}
-    if not all(key.removeprefix("-").isdecimal() for key in value):
-        raise TypeError(f"{value!r:.80} has keys that are no numbers")
-    return {int(key): record(values, item) for key, item in value.items()}
+        raise _unfit(value, at, "not an object")
+    if keys is int and not all(key.removeprefix("-").isdecimal() for key in value):
+        raise _unfit(value, at, "with keys that are no numbers")
+    return {keys(key): _record(values, item, _key(at, key)) for key, item in value.items()}

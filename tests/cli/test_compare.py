@@ -82,6 +82,7 @@ def test_a_folder_of_runs_is_compared_whole_the_rematerialised_as_base(run, tmp_
         pytest.param(["a.sqlite", "b.sqlite", "--max-regression", "x=1"], "not known", id="metric"),
         pytest.param(["a.sqlite", "b.sqlite", "--fail-under", "x"], "not of the form", id="limit"),
         pytest.param(["a.sqlite", "b.sqlite", "--format", "pdf"], "list of formats", id="format"),
+        pytest.param(["", "b.sqlite"], "a file's name is empty", id="empty-name"),
         pytest.param(["a.sqlite", "b.sqlite", "-o", "x.md"], "would be a folder", id="output"),
     ],
 )

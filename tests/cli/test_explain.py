@@ -40,11 +40,11 @@ def test_all_explains_every_cause():
 
 
 @pytest.mark.parametrize("name", ["issued_to_late", "all,issued_to_late"])
-def test_a_cause_that_is_not_known_is_an_error_that_guesses_and_lists(name):
+def test_a_cause_that_is_not_known_is_an_error_that_guesses(name):
     result = explain("--explain", name)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(
-        "Error: Cause 'issued_to_late' is not known; did you mean 'issued_too_late'? Known: "
+    assert result.stderr == (
+        "Error: Cause 'issued_to_late' is not known; did you mean 'issued_too_late'?\n"
     )
 
 

@@ -80,7 +80,7 @@ def test_what_the_trace_cannot_tell_fails_with_the_reason(run):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--fail-under", "overlp=80"], "did you mean 'overlap'? Known: overlap, stall_ms, "),
+        (["--fail-under", "overlp=80"], "Metric 'overlp' is not known; did you mean 'overlap'?"),
         (["--fail-over", "stall_ms"], "is not of the form NAME=NUMBER; write it like stall_ms=5."),
         (["--fail-under", "overlap=0.8"], "overlap is in percent"),
         (["--step-range", "("], "is no regular expression"),

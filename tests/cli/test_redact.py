@@ -128,6 +128,16 @@ def test_a_trace_that_cannot_be_used_is_a_sentence(content, message, here):
     assert not (here / "new").exists()
 
 
+def test_a_truncated_trace_is_damaged_in_the_words_of_sqlite_alone(here):
+    whole = (here / "trace.sqlite").read_bytes()
+    (here / "bad.sqlite").write_bytes(whole[: len(whole) // 2])
+    result = run("bad.sqlite", "x.sqlite")
+    assert result.stderr == (
+        "Error: bad.sqlite is damaged (database disk image is malformed);"
+        " export it again from the .nsys-rep file.\n"
+    )
+
+
 def test_changes_that_are_not_merged_give_a_warning(here):
     (here / "trace.sqlite-wal").write_bytes(b"x")
     result = run("trace.sqlite", "x.sqlite")

@@ -40,7 +40,8 @@ def test_limits_are_read_in_the_unit_of_the_metric_or_in_percent_of_the_base():
         pytest.param("overlop=2", "did you mean 'overlap'", id="no-metric"),
         pytest.param("overlap=x", "'x' is no number", id="text"),
         pytest.param("step_ms=3GB", "step_ms is in ns, us, µs, ms, s, %, not in 'GB'", id="unit"),
-        pytest.param("step_ms=-1", "cannot get worse by -1", id="negative"),
+        pytest.param("step_ms=-1", "cannot be limited by -1", id="negative"),
+        pytest.param("step_ms=1e999", "give a finite number of 0", id="endless"),
         pytest.param("step_ms=nan", "'nan' is no number", id="nan"),
         pytest.param("step_ms=1,step_ms=2", "limits step_ms twice", id="twice"),
     ],
@@ -99,6 +100,7 @@ def test_any_regression_of_nothing_is_more_than_a_share(tmp_path):
     )
     assert [gate.passed for gate in found.gates] == [False]
     assert "the base is 0" in found.gates[0].reason
+    assert "and is worse: the base is 0" in sentence(found.gates[0], ["new"])
 
 
 def test_the_worst_device_counts(tmp_path):

@@ -153,7 +153,14 @@ def test_steps_by_ranges_and_kernels_of_ones_own(paths):
     ("cut", "message"),
     [
         (Cut(9), "whole.sqlite has 8 whole training steps there, not 9; ask for fewer,"),
-        (Cut(2, 81 * MS), "whole.sqlite has 0 whole training steps there, not 2;"),
+        (
+            Cut(2, 81 * MS),
+            "whole.sqlite has no whole training steps there, not 2; ask for an earlier time.",
+        ),
+        (
+            Cut(1, rule=StepRule(skip=9)),
+            "whole.sqlite has no whole training steps there, not 1; skip fewer steps,",
+        ),
         (Cut(1, rule=StepRule(step_range=re.compile("x"))), "No NVTX range is named 'x';"),
     ],
 )
