@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsysoffload.comparison.model import Difference
-from nsysoffload.comparison.noise import SMALLEST, Noise, beyond, noise
+from nsysoffload.comparison.noise import ENOUGH, SMALLEST, Noise, beyond, noise
 from nsysoffload.comparison.runs import Subject
 from nsysoffload.report.metrics import METRICS, Measured
 from nsysoffload.report.model import Step
@@ -154,7 +154,8 @@ def _in_model(base: Subject, new: Subject) -> Noise | None:
         return None
     before = {corner.name: corner.step_ns for corner in ours.corners}
     changes = [_MS * (c.step_ns - before[c.name]) for c in theirs.corners if c.name in before]
-    return Noise(min(changes), max(changes), len(new.steps)) if changes else None
+    # How many steps a trace of the model holds says nothing: each is the same.
+    return Noise(min(changes), max(changes), ENOUGH) if changes else None
 
 
 def _values(subject: Subject, name: str) -> NDArray[np.float64] | None:

@@ -88,7 +88,9 @@ def _regression(text: str) -> Regression:
     factor = 1 if relative or not written.unit else limits.UNITS[unit][written.unit]
     limit = float(written.times(factor))
     if not 0 <= limit < float("inf"):
-        raise UsageError(f"{name} cannot be limited by {number}; give a finite number of 0 or more.")
+        raise UsageError(
+            f"{name} cannot be limited by {number}; give a finite number of 0 or more."
+        )
     return Regression(name, limit, relative)
 
 

@@ -10,11 +10,10 @@ from nsysoffload.comparison import figures
 from nsysoffload.comparison.gates import sentence
 from nsysoffload.comparison.json import to_dict
 from nsysoffload.comparison.model import Comparison, Pair, Run
-from nsysoffload.comparison.noise import RULE
 from nsysoffload.comparison.sections import Section, name, section
 from nsysoffload.comparison.tradeoff import tradeoff
 from nsysoffload.comparison.verdict import signed
-from nsysoffload.comparison.wording import OUTCOMES, PARTS, command, step_text
+from nsysoffload.comparison.wording import OUTCOMES, PARTS, command, rule, step_text
 from nsysoffload.report import causes, predicted
 from nsysoffload.report import format as fmt
 from nsysoffload.report.figures import Figure
@@ -144,7 +143,7 @@ def _page(comparison: Comparison, data: dict[str, Any], detail: _Detail) -> str:
             figures=_figures(comparison, [shown, *others], tracks),
             lanes=marks_of(tracks, styles, fine=detail.fine),
             warnings=_warnings(comparison)[:_MOST_WARNINGS],
-            rule=RULE,
+            rule=rule(comparison),
             command=fmt.shorten(command(comparison), 2_000),
             style=inlined("style.css") + inlined("comparison.css", _PACKAGE),
         )

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from nsysoffload.comparison import wording
 from nsysoffload.comparison.gates import sentence
 from nsysoffload.comparison.model import Comparison, Pair, Run
-from nsysoffload.comparison.noise import RULE
 from nsysoffload.report import format as fmt
-from nsysoffload.report.gfm import LIMIT, Block, code, fitted, prose, table
+from nsysoffload.report.gfm import LIMIT, Block, code, fitted, length, prose, table
 from nsysoffload.report.predicted import BANNER
 
 __all__ = ["render"]
 
-_DETAILED = 8  # new runs; of more the table of all runs speaks
+_DETAILED = (8, 4, 2, 1)  # new runs, as many as fit; one always does, as all texts are shortened
 _MARKS = {"good": "🟢", "bad": "🔴", "neutral": "", "unknown": ""}
 _DEFINITIONS = """\
 - Figures are medians over the training steps of each run, of its slowest device. A change is new
@@ -40,10 +39,11 @@ def render(comparison: Comparison) -> str:
     str
         GitHub-flavoured Markdown that fits a comment, ending in a newline.
     """
-    return fitted([*_blocks(comparison)], LIMIT)
+    texts = (fitted([*_blocks(comparison, detailed)], LIMIT) for detailed in _DETAILED)
+    return next(text for text in texts if length(text) <= LIMIT)
 
 
-def _blocks(comparison: Comparison) -> Iterator[str | Block]:
+def _blocks(comparison: Comparison, detailed: int) -> Iterator[str | Block]:
     base, new = comparison.base, comparison.new
     several = len(new) > 1
     others = f"{len(new)} runs" if several else _name(new[0])
@@ -56,15 +56,17 @@ def _blocks(comparison: Comparison) -> Iterator[str | Block]:
     if several:
         yield _runs(comparison)
     best = next((n for n, run in enumerate(new) if run.best), 0)
-    shown = [best, *(n for n in range(len(new)) if n != best)][:_DETAILED]
+    shown = [best, *(n for n in range(len(new)) if n != best)][:detailed]
     for number in shown:
         yield from _pair(comparison, comparison.pairs[number], several=several)
+    if len(shown) < len(new):
+        yield f"*Runs whose figures are not shown: {len(new) - len(shown)}.*"
     yield Block(
         ["> [!WARNING]"],
         [f"> - {_name(r)}: {prose(w.message)}" for r in comparison.runs for w in r.warnings],
     )
     yield "### How it was compared"
-    yield f"{_DEFINITIONS}\n- {prose(RULE)}"
+    yield f"{_DEFINITIONS}\n- {prose(wording.rule(comparison))}"
     yield _origin(comparison)
     yield f"```sh\n{fmt.shorten(wording.command(comparison), 2_000)}\n```"
 
@@ -106,7 +108,7 @@ def _pair(comparison: Comparison, pair: Pair, *, several: bool) -> Iterator[str 
         [prose(r.label), r.base, r.new, f"{_MARKS[r.tone]} {r.change}".strip(), _between(r)]
         for r in wording.headlines(comparison, pair.run)
     ]
-    yield table("", [""], columns, rows)
+    yield table("", [""], columns, rows).text(len(rows))
     if pair.account:
         changes = [[p.label, p.base, p.new, p.change] for p in wording.parts(pair.account)]
         *parts, whole = changes

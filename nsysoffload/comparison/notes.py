@@ -9,6 +9,7 @@ from nsysoffload.comparison.model import Note
 from nsysoffload.comparison.runs import Subject
 from nsysoffload.report.format import size
 from nsysoffload.report.model import Kernel
+from nsysoffload.trace.workload import is_offload
 
 __all__ = ["notes", "offloaded"]
 
@@ -59,7 +60,7 @@ def notes(base: Subject, new: Subject, outcome: str) -> tuple[Note, ...]:
 
 def _not_in_effect(base: Subject, new: Subject) -> Iterator[Note]:
     for subject in (base, new):
-        asked = (subject.variant or "").startswith("offload")
+        asked = is_offload(subject.variant or "")
         carried = any(f.cause == "kernel_copy" for f in subject.report.findings)
         if asked and not carried and _moved_bytes(subject) == 0:
             yield Note(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -15,7 +16,7 @@ from nsysoffload.report.terminal import empty_table, printed, text
 
 __all__ = ["render"]
 
-_NAME = 14
+_NAME = 14  # columns
 _FINDINGS = 5
 _OUTCOMES = {"better": "green", "worse": "red", "not_comparable": "red"}
 _TONES = {"good": "green", "bad": "red"}
@@ -100,4 +101,6 @@ def _runs(comparison: Comparison) -> Table:
 
 
 def _name(run: Run) -> str:
-    return fmt.shorten(fmt.plain(run.name), _NAME) or fmt.UNKNOWN
+    name = fmt.plain(run.name)
+    shortened = (fmt.shorten(name, width) for width in range(_NAME, 0, -1))
+    return next(text for text in shortened if cell_len(text) <= _NAME) or fmt.UNKNOWN

@@ -12,7 +12,7 @@ from nsysoffload.comparison.model import (
     Pair,
     Run,
 )
-from nsysoffload.comparison.noise import SMALLEST
+from nsysoffload.comparison.noise import RULE, SMALLEST, SMALLEST_OF_FEW
 from nsysoffload.comparison.verdict import signed
 from nsysoffload.report import causes
 from nsysoffload.report import format as fmt
@@ -34,6 +34,7 @@ __all__ = [
     "needs",
     "parts",
     "row",
+    "rule",
     "signed_time",
     "step_text",
     "time_range",
@@ -99,6 +100,14 @@ _LABELS = {
     "bytes": "Bytes",
     "copies": "Copies",
 }
+_COSTS = ("lost_ms.", "excess_ms.")  # of a cause; of these there is no spread over the steps
+_MODEL_RULE = (
+    "Both runs are timed with the same choices of the model's constants. The step time changes"
+    f" where all choices agree on the sign, by {100 * SMALLEST:g} % of the base or more with the"
+    " expected constants; a range with both signs counts as noise. The other figures are those of"
+    f" the expected constants: they have no noise, and change by {100 * SMALLEST:g} % or more."
+)
+_NAME = 60  # characters in a sentence
 _LEAST = 1e-9  # of a unit: below is what is left of rounding
 
 
@@ -196,7 +205,7 @@ def label(metric: str) -> str:
     ('Stall, D2H', 'Lost: The host launches too late')
     """
     name, _, of = metric.partition(".")
-    if name in ("lost_ms", "excess_ms") and of:
+    if metric.startswith(_COSTS):
         return f"{name.removesuffix('_ms').capitalize()}: {causes.title(of)}"
     words = _LABELS.get(name, METRICS[metric].meaning)
     return f"{words}, {of.upper()}" if of else words
@@ -234,10 +243,13 @@ def _remark(difference: Difference) -> str:
     if d.change is None:
         return fmt.shorten(fmt.plain(d.null_reason or "the trace cannot tell"), 200)
     if d.change and d.noise is None and d.beyond_noise is None:
-        return "too few steps" if d.unit == "ms" else ""
+        return "too few steps" if d.unit == "ms" and not d.metric.startswith(_COSTS) else ""
     if not d.change or d.beyond_noise is not False:
         return ""
-    return "within noise" if d.noise else f"under {100 * SMALLEST:g} %"
+    if d.noise and d.noise[0] <= 0 <= d.noise[1]:
+        return "within noise"
+    is_small = d.relative is not None and abs(d.relative) < SMALLEST
+    return f"under {100 * (SMALLEST if is_small else SMALLEST_OF_FEW):g} %"
 
 
 def _tone(difference: Difference) -> str:
@@ -274,13 +286,17 @@ def _part(name: str, base_ns: int, new_ns: int) -> PartRow:
 def step_text(comparison: Comparison, pair: Pair) -> str:
     """Say which steps were compared."""
     base, new = comparison.base, comparison.new[pair.run]
-    counts = f"{base.name}: {_steps(base)}; {new.name}: {_steps(new)}."
+    counts = f"{_name(base)}: {_steps(base)}; {_name(new)}: {_steps(new)}."
     if pair.account is None:
         return counts
     return (
         f"{counts} The parts are of their median steps, {pair.account.base_step} and"
         f" {pair.account.new_step}, and add up to the nanosecond."
     )
+
+
+def _name(run: Run) -> str:
+    return fmt.shorten(fmt.plain(run.name), _NAME)
 
 
 def _steps(run: Run) -> str:
@@ -318,6 +334,11 @@ def needs(run: Run) -> tuple[str, str, str]:
     """Return device memory, host memory, and whether the run fits."""
     fits = {True: "fits", False: "does not fit", None: fmt.UNKNOWN}[run.fits]
     return (fmt.size(run.device_bytes), fmt.size(run.host_bytes), fits)
+
+
+def rule(comparison: Comparison) -> str:
+    """Say when a change counts as one."""
+    return _MODEL_RULE if comparison.base.kind == "predicted" else RULE
 
 
 def command(comparison: Comparison) -> str:

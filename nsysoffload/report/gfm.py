@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from nsysoffload.report.format import UNKNOWN, count, plain, shorten
 
-__all__ = ["LIMIT", "Block", "code", "fitted", "prose", "table"]
+__all__ = ["LIMIT", "Block", "code", "fitted", "length", "prose", "table"]
 
 LIMIT = 65_000
 """Characters of a comment: GitHub's 65,536, less room for a few words around a report."""
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>~$&]")
 _LINKED = re.compile(r"@|#|:(?=//)|w(?=ww\.)|G(?=H-)", re.IGNORECASE)
+_ITEM = re.compile(r"^(\d*)([-+.)])(?= |$)")  # what would begin a list
 _SPLIT = "&#8203;"
 
 
@@ -52,6 +53,8 @@ class Block:
 def fitted(blocks: Sequence[str | Block], limit: int) -> str:
     """Join blocks to a text of at most so many characters; long lists lose rows and say how many.
 
+    What is no list stays: where that alone is too long, the text is too.
+
     Parameters
     ----------
     blocks : sequence of str or Block
@@ -66,14 +69,20 @@ def fitted(blocks: Sequence[str | Block], limit: int) -> str:
     """
     longest = max((len(block.lines) for block in blocks if isinstance(block, Block)), default=0)
     text = _join(blocks, longest)
-    if _length(text) <= limit:
+    if length(text) <= limit:
         return text
-    fitting = bisect_right(range(longest), limit, key=lambda rows: _length(_join(blocks, rows)))
-    return _join(blocks, fitting - 1)
+    fitting = bisect_right(range(longest), limit, key=lambda rows: length(_join(blocks, rows)))
+    return _join(blocks, max(fitting - 1, 0))
 
 
-def _length(text: str) -> int:
-    """Count characters as UTF-16 does, in which one beyond the first plane counts twice."""
+def length(text: str) -> int:
+    """Count characters as UTF-16 does, in which one beyond the first plane counts twice.
+
+    Examples
+    --------
+    >>> length("µ"), length("🚀")
+    (1, 2)
+    """
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -144,6 +153,7 @@ def prose(text: str, width: int = 600) -> str:
     ask @&#8203;octocat in #&#8203;123 about a\*b
     """
     escaped = _MARKUP.sub(r"\\\g<0>", shorten(plain(text), width))
+    escaped = _ITEM.sub(r"\1\\\2", escaped)
     return _LINKED.sub(rf"\g<0>{_SPLIT}", escaped)
 
 

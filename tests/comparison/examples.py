@@ -1,19 +1,19 @@
 """Comparisons that every renderer is tested on."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import nsysoffload
 from nsysoffload.comparison.compare import compare
 from nsysoffload.comparison.gates import parse_regressions
-from nsysoffload.comparison.model import Comparison
+from nsysoffload.comparison.model import Comparison, Gate, Part
 from nsysoffload.report.gates import checked, parse_gates
-from nsysoffload.report.model import Report, Transfers
+from nsysoffload.report.model import Report, Tool, Transfers
 from nsysoffload.trace.builder import TraceBuilder
-from nsysoffload.trace.prediction import Corner
 from tests.comparison.traces import plain, trace
 from tests.report import examples
 from tests.report.examples import HOSTILE, PREDICTION, RUN_MEMORY
@@ -50,14 +50,26 @@ def pair() -> Comparison:
 
 def predicted() -> Comparison:
     """Predicted, where the ranking turns around within the range."""
-    base = examples.EXAMPLES["predicted"]()
+    made = examples.EXAMPLES["predicted"]()
+    base = replace(
+        examples.EXAMPLES["stepped"](),
+        trace=made.trace,
+        memory=made.memory,
+        range=made.range,
+        prediction=PREDICTION,
+        gates=(),
+    )
     factors = (1.02, 1.05, 0.9)
     corners = tuple(
         replace(corner, step_ns=round(corner.step_ns * factor))
         for corner, factor in zip(PREDICTION.corners, factors, strict=True)
     )
-    assert all(isinstance(corner, Corner) for corner in corners)
-    new = replace(base, prediction=replace(PREDICTION, variant="dots", corners=corners))
+    slower = examples.stepped_device(0, 201_960_000)
+    new = replace(
+        base,
+        devices=(slower, base.devices[1]),
+        prediction=replace(PREDICTION, variant="dots", corners=corners),
+    )
     return compare({"offload": base, "dots": new})
 
 
@@ -104,6 +116,32 @@ EXAMPLES: Mapping[str, Callable[[], Comparison]] = {
     ),
     "hostile": hostile,
 }
+
+
+_FREE = {"name", "text", "message", "null_reason", "reason", "op", "gpu", "device"}
+_FREE |= {"nsys_version", "export_schema", "recorder", "variant", "file", "advice"}
+
+
+def renamed(comparison: Comparison, text: str) -> Comparison:
+    """The comparison with this in place of all text that is a trace's or a user's own.
+
+    No change is known, for that takes the most words.
+    """
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(changed, value))
+        if not is_dataclass(value) or isinstance(value, type):
+            return value
+        kept = {"name"} if isinstance(value, Gate | Part | Tool) else set()
+        found = {f.name: getattr(value, f.name) for f in fields(value) if f.name != "reports"}
+        return replace(
+            value, **{k: text if k in _FREE - kept else changed(v) for k, v in found.items()}
+        )
+
+    made: Comparison = changed(comparison)
+    unknown = tuple(replace(d, base=1.0, change=None) for d in made.differences)
+    return replace(made, differences=unknown, tool=replace(made.tool, options={"option": text}))
 
 
 def large(runs: int, operations: int) -> Comparison:

@@ -346,7 +346,7 @@ def test_a_finished_report_stands_for_its_run(compared, tmp_path):
 
 def test_what_is_no_report_is_refused(compared, tmp_path):
     (tmp_path / "x.json").write_text(json.dumps({"schema": "nsysoffload-compare/1"}))
-    with pytest.raises(TraceError, match="is of schema 'nsysoffload-compare/1'"):
+    with pytest.raises(TraceError, match="is a file of schema 'nsysoffload-compare/1'"):
         compared(trace(STEADY), tmp_path / "x.json")
 
 

@@ -2,10 +2,28 @@ import re
 
 import pytest
 
+from nsysoffload.comparison.compare import compare
 from nsysoffload.comparison.markdown import render
 from nsysoffload.comparison.wording import headlines
-from tests.comparison.examples import EXAMPLES, large, pair, several
-from tests.report.test_markdown import GITHUBS_LIMIT, raw_columns, table_of, tables, visible
+from tests.comparison.examples import (
+    EXAMPLES,
+    large,
+    offload,
+    pair,
+    predicted,
+    remat,
+    renamed,
+    several,
+)
+from tests.report.examples import HOSTILE
+from tests.report.test_markdown import (
+    GITHUB,
+    GITHUBS_LIMIT,
+    raw_columns,
+    table_of,
+    tables,
+    visible,
+)
 
 
 def utf16(text: str) -> int:
@@ -76,3 +94,43 @@ def test_of_several_runs_all_stand_in_a_table_the_best_in_bold():
         ["slow", "Worse", "120 ms"],
         ["other", "Not comparable", "–"],
     ]
+
+
+@pytest.mark.parametrize("word", ["@", "`", "|", "🚀", "www.", "- ", "1. ", HOSTILE])
+@pytest.mark.parametrize("name", ["pair", "several", "without_steps"])
+def test_whatever_the_text_it_fits_and_its_headlines_stay(name, word):
+    comparison = renamed(EXAMPLES[name](), (word * 3_000)[:3_000])
+    text = render(comparison)
+    assert utf16(text) < GITHUBS_LIMIT
+    written = [columns for columns in raw_columns(text) if len(columns) > 1]  # no sentence "| ..."
+    for columns, rows in zip(written, tables(text), strict=True):
+        assert {*columns} == {len(row) for row in rows} == {len(rows[0])}
+    best = next((n for n, run in enumerate(comparison.new) if run.best), 0)
+    first = next(rows for rows in tables(text) if rows[0][0] == "" and rows[0][-1] == "Between")
+    assert [row[0] for row in first[1:]] == [r.label for r in headlines(comparison, best)]
+
+
+def test_of_many_runs_those_without_figures_are_counted():
+    text = render(large(12, 2))
+    shown = text.count("| Step time |") // 2  # among the headlines, and among all metrics
+    assert 0 < shown < 12
+    assert f"Runs whose figures are not shown: {12 - shown}." in text
+
+
+def test_a_name_does_not_begin_a_list():
+    named = compare({"- a": remat(), "1. b": offload(), "+ c": remat()})
+    kinds = {token.type for token in GITHUB.parse(render(named))}
+    assert "ordered_list_open" not in kinds
+    plainly = compare({"a": remat(), "b": offload(), "c": remat()})
+    items = [
+        sum(token.type == "list_item_open" for token in GITHUB.parse(render(comparison)))
+        for comparison in (named, plainly)
+    ]
+    assert items[0] == items[1]
+
+
+def test_a_prediction_says_that_it_is_one_and_when_its_changes_count():
+    assert "Predicted, not measured" in render(predicted())
+    assert "choices of the model's constants" in render(predicted())
+    assert "bootstrap" not in render(predicted())
+    assert "bootstrap" in render(pair())

@@ -111,6 +111,16 @@ def test_equal_predictions_of_different_policies_are_no_difference(reports):
     assert compare({"remat": remat, "again": remat}).verdict.outcome == "identical_input"
 
 
+def test_a_small_change_of_the_model_counts_where_every_choice_has_it(reports):
+    remat = reports["remat"]
+    (device,) = remat.devices
+    quick = replace(device.per_step, duration_ns=round(0.98 * device.per_step.duration_ns))
+    faster = edited(remat, [0.98] * len(remat.prediction.corners))
+    faster = replace(faster, devices=(replace(device, per_step=quick),))
+    found = compare({"remat": remat, "new": faster}).differences
+    assert [(d.beyond_noise, d.better) for d in found if d.metric == "step_ms"] == [(True, True)]
+
+
 def test_a_run_that_does_not_fit_never_wins(reports):
     remat = reports["remat"]
     quick = [0.5] * len(remat.prediction.corners)

@@ -49,3 +49,11 @@ def test_long_names_and_large_changes_leave_the_labels_whole():
     lines = render(wide).splitlines()
     assert any(line.startswith("Step time ") for line in lines)
     assert max(map(cell_len, lines)) <= 80
+
+
+def test_wide_characters_in_names_leave_the_figures_whole():
+    found = compare({"漢" * 30: remat(), "🚀" * 30: offload()})
+    text = render(found)
+    for row in headlines(found, 0):
+        assert f"\n{row.label} " in text
+        assert row.change in text
