@@ -10,7 +10,7 @@ from nsysoffload.comparison import json as json_report
 from nsysoffload.comparison.compare import compare
 from nsysoffload.comparison.html import render
 from nsysoffload.comparison.model import Comparison
-from nsysoffload.comparison.wording import OUTCOMES, command
+from nsysoffload.comparison.wording import OUTCOMES, command, rule
 from nsysoffload.report import format as fmt
 from nsysoffload.report.page import MAX_BYTES
 from tests.comparison.examples import EXAMPLES, STEADY, large, offload, pair, predicted, remat
