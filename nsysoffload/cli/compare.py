@@ -76,7 +76,7 @@ def compare(
       nsysoffload compare main/report.json new.sqlite --format md -o -
     """
     import nsysoffload
-    from nsysoffload.comparison.files import run_names, runs_of
+    from nsysoffload.comparison.files import runs_of
 
     paths = [path for run in runs for path in runs_of(run)]
     with progress_bar("Analysing runs", is_long=len(paths) > 1) as progress:
@@ -104,7 +104,7 @@ def compare(
         click.echo(render(comparison, formats[0]), nl=False)
         _warn(comparison)
     else:
-        show(comparison, Path(output) if output else _folder(run_names(paths)), formats)
+        show(comparison, Path(output) if output else _folder(paths), formats)
     from nsysoffload.comparison.gates import raise_failed
 
     raise_failed(comparison)
@@ -128,6 +128,14 @@ def _warn(comparison: "Comparison") -> None:
             warn(warning.code, f"{run.name}: {warning.message}")
 
 
-def _folder(names: list[str]) -> Path:
-    more = f"-and-{len(names) - 2}-more" if len(names) > 2 else ""
-    return Path("reports", "compare", f"{'-vs-'.join(names[:2])}{more}".replace("/", "-"))
+def _folder(paths: list[Path]) -> Path:
+    """Name the base with the folder that it is in, so that runs of other models are kept apart."""
+    from nsysoffload.comparison.files import run_names
+    from nsysoffload.report.load import is_report
+    from nsysoffload.trace.run_folder import report_name
+
+    base, new = (name.split(" (")[0].replace("/", "-") for name in run_names(paths)[:2])
+    if not is_report(paths[0]):
+        base = report_name(paths[0], Path.cwd())
+    more = f"-and-{len(paths) - 2}-more" if len(paths) > 2 else ""
+    return Path("reports", "compare", f"{base}-vs-{new}{more}")

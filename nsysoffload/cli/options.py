@@ -59,8 +59,8 @@ class Group(click.Group):
         _end_in_order()
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click ends quietly where nobody reads on
         except GateFailed as failed:
             click.echo(str(failed), err=True)
             ctx.exit(failed.exit_code)

@@ -13,7 +13,7 @@ from nsysoffload.comparison.model import Comparison, Pair, Run
 from nsysoffload.comparison.sections import Section, name, section
 from nsysoffload.comparison.tradeoff import tradeoff
 from nsysoffload.comparison.verdict import signed
-from nsysoffload.comparison.wording import OUTCOMES, PARTS, command, rule, step_text
+from nsysoffload.comparison.wording import OUTCOMES, PARTS, command, rule, setting, step_text
 from nsysoffload.report import causes, predicted
 from nsysoffload.report import format as fmt
 from nsysoffload.report.figures import Figure
@@ -34,6 +34,7 @@ _UNKNOWN = {
     "bytes": "the trace has no sizes",
 }
 _MOST_WARNINGS = 60
+_MOST_FACTS = 6
 _SHOWN_ROWS, _SHOWN_OPERATIONS = 200, 60  # of the pair that the page is about
 _MOST_GATES = 8  # that are not folded away
 
@@ -176,11 +177,8 @@ def _facts(comparison: Comparison) -> Iterator[str]:
     version = f" {fmt.shorten(fmt.plain(base.nsys_version), 40)}" if base.nsys_version else ""
     recorder = f", {fmt.shorten(fmt.plain(base.recorder), 40)}{version}"
     yield f"{base.kind}{recorder if base.kind == 'measured' else ''}"
-    yield f"{base.devices} × {fmt.shorten(fmt.plain(base.gpu or 'unnamed GPU'), 60)}"
-    if base.workload:
-        work = base.workload
-        text = f"{work.model}, {fmt.count(work.batch)} sequences of {fmt.count(work.seq)} tokens"
-        yield fmt.shorten(fmt.plain(text), 120)
+    for fact in setting(comparison)[:_MOST_FACTS]:
+        yield fmt.shorten(fmt.plain(fact), 120)
 
 
 def _banner(comparison: Comparison) -> str:

@@ -133,7 +133,7 @@ def _folded(comparison: Comparison, pair: Pair, columns: list[str]) -> Iterator[
         [prose(title), state, base, new, change]
         for title, state, base, new, change in map(wording.finding, pair.findings)
     ]
-    title = f"Findings gained and lost ({len(found)})"
+    title = f"Findings of either run ({len(found)})"
     yield table(title, ["Cause", ""], columns[:3], found, folded=True)
     moved = [
         [code(o.op), o.direction.upper(), o.phase or fmt.UNKNOWN, *map(wording.moved, sides)]
@@ -153,8 +153,6 @@ def _origin(comparison: Comparison) -> str:
     made = {
         f"{run.kind}, {run.recorder} {run.nsys_version or ''}".rstrip() for run in comparison.runs
     }
-    gpus = {f"{run.devices} × {run.gpu or 'unnamed GPU'}" for run in comparison.runs}
     tool = comparison.tool
-    return prose(
-        f"{tool.name} {tool.version}; {'; '.join(sorted(made))}; {'; '.join(sorted(gpus))}.", 1000
-    )
+    parts = (f"{tool.name} {tool.version}", *sorted(made), *wording.setting(comparison))
+    return prose(f"{'; '.join(parts)}.", 1000)

@@ -50,6 +50,7 @@ def notes(base: Subject, new: Subject, outcome: str) -> tuple[Note, ...]:
     """
     found = [
         *_not_in_effect(base, new),
+        *_flags(base, new),
         *_memory(base, new, outcome),
         *_numerics(base, new),
         *_clocks(base, new),
@@ -70,6 +71,30 @@ def _not_in_effect(base: Subject, new: Subject) -> Iterator[Note]:
                 "See whether the policy names values that the model has, and what XLA made of"
                 " them.",
             )
+
+
+def _flags(base: Subject, new: Subject) -> Iterator[Note]:
+    """Say by which XLA flags the runs differ, where both are known."""
+    ours, theirs = (_flags_of(subject) for subject in (base, new))
+    if ours is None or theirs is None or ours == theirs:
+        return
+    sides = [
+        f"{subject.spoken} has {' '.join(sorted(own)) or 'none of its own'}"
+        for subject, own in ((base, ours - theirs), (new, theirs - ours))
+    ]
+    yield Note(
+        "other_flags",
+        "note",
+        f"The runs were compiled with different XLA flags, to which a part of the change may be"
+        f" due: {'; '.join(sides)}.",
+        "Where the policies are to be told apart, record both with the same flags.",
+    )
+
+
+def _flags_of(subject: Subject) -> frozenset[str] | None:
+    made, recorded = subject.report.prediction, subject.report.recording
+    flags = made.flags if made else recorded.xla_flags if recorded else None
+    return frozenset(flags) if flags else None
 
 
 def _memory(base: Subject, new: Subject, outcome: str) -> Iterator[Note]:

@@ -79,7 +79,7 @@ def summary(subject: Subject, *, best: bool) -> Run:
         file=trace.file,
         variant=subject.variant,
         workload=workload,
-        devices=len(report.devices),
+        devices=report.prediction.devices if report.prediction else len(report.devices),
         gpu=device.name if device else next((d.name for d in report.devices), None),
         device=device.id if device else None,
         steps=per_step.steps if per_step else 0,

@@ -50,6 +50,9 @@ def judged(base: Subject, new: Subject) -> Judged:
             why = f"no whole training step was found in {subject.spoken}"
             return Judged(None, "cannot_tell", why)
     ours, theirs = base.report.prediction, new.report.prediction
+    if ours and theirs and ours.constants != theirs.constants:
+        why = "the model's constants are others, so its ranges have no choice in common"
+        return Judged(_change(base, new, None, None), "cannot_tell", why)
     if ours and theirs:
         found = ranking(ours, theirs, scale(base, new))
         change = _change(base, new, (found.low, found.high), "model")

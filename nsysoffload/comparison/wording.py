@@ -336,6 +336,18 @@ def needs(run: Run) -> tuple[str, str, str]:
     return (fmt.size(run.device_bytes), fmt.size(run.host_bytes), fits)
 
 
+def setting(comparison: Comparison) -> list[str]:
+    """Say what was trained and on which GPUs, each once."""
+    trained = (
+        f"{work.model}, {fmt.count(work.batch)} sequences of {fmt.count(work.seq)} tokens"
+        + (f", {work.mesh}" if work.mesh else "")
+        for work in (run.workload for run in comparison.runs)
+        if work
+    )
+    gpus = (f"{run.devices} × {run.gpu or 'unnamed GPU'}" for run in comparison.runs)
+    return list(dict.fromkeys((*trained, *gpus)))
+
+
 def rule(comparison: Comparison) -> str:
     """Say when a change counts as one."""
     return _MODEL_RULE if comparison.base.kind == "predicted" else RULE

@@ -45,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     transfer_bound.claim,
     step_boundary.claim,
     issued_too_late.claim,
+    transfer_bound.outlasting,  # what is left of those that could not have begun earlier
     host_gap.claim,
     unknown.claim,
     # Without lost time of their own:

@@ -85,7 +85,7 @@ def examine(
     )
     spans = intervals(steps.start_ns, steps.end_ns)
     waits = proven_waits(timeline, kernels, transfers, overlap.device.rest)
-    stalls = find_stalls(kernels, transfers, spans, waits, overlap.graphs)
+    stalls = find_stalls(kernels, transfers, spans, waits, overlap.graphs, overlap.other)
     phase = _phases(names.thunks, kernel_thunk) if (kernel_thunk >= 0).any() else None
     values = step_values(overlap, spans, kernel_step, transfer_step, phase, stalls)
     kernel_stream, transfer_stream = stream_codes([kernels, transfers])

@@ -9,6 +9,10 @@ behind it on one stream::
     transfers         [   )[      )
     gap            [                   )
     stall             [                )      the second transfer is the blocker
+
+What waits may be a copy within the device, or a memset, ahead of the kernel: where nobody owns the
+gap up to the kernel, it is looked at up to the work of that kind (pauses of 20 us at most) that
+runs into the kernel.
 """
 
 from dataclasses import dataclass
@@ -62,6 +66,7 @@ def find_stalls(
     steps: Intervals,
     waits: Waits,
     graphs: Intervals,
+    other: Intervals,
 ) -> Stalls:
     """Find the gaps and stalls of one device.
 
@@ -75,6 +80,8 @@ def find_stalls(
         Waits between them that are proven, by events or by the order of a stream.
     graphs : int64 array, shape (m, 2)
         Union of graphs traced as a whole; what happens under them is unknown, so no stall.
+    other : int64 array, shape (k, 2)
+        Union of the copies within the device and memsets.
     """
     kind = kernels["kind"].cat.codes.to_numpy()
     start, end = kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy()
@@ -88,7 +95,7 @@ def find_stalls(
     first, last = _compute_bounds(cells, compute)
     return Stalls(
         gaps=gaps,
-        stalls=_stalls(gaps, transfers, waits, graphs, first, last),
+        stalls=_stalls(gaps, other, transfers, waits, graphs, first, last),
         lost=difference(union(steps), compute),
     )
 
@@ -139,6 +146,7 @@ def _compute_bounds(cells: Intervals, compute: Intervals) -> tuple[_Ints, _Ints]
 
 def _stalls(
     gaps: pd.DataFrame,
+    other: Intervals,
     transfers: pd.DataFrame,
     waits: Waits,
     graphs: Intervals,
@@ -146,6 +154,8 @@ def _stalls(
     last: _Ints,
 ) -> pd.DataFrame:
     begins, ends = transfers["start_ns"].to_numpy(), transfers["end_ns"].to_numpy()
+    blocker, proven = _blockers(gaps, begins, ends, waits)
+    gaps = gaps.assign(end_ns=np.where(blocker < 0, _arrivals(gaps, other), gaps["end_ns"]))
     blocker, proven = _blockers(gaps, begins, ends, waits)
     owned = np.flatnonzero(blocker >= 0)
     gaps, blocker, proven = gaps.take(owned), blocker[owned], proven[owned]
@@ -160,6 +170,19 @@ def _stalls(
     )
     undetermined = _meets(intervals(start, end), graphs)
     return stalls[(end > start) & ~undetermined].reset_index(drop=True)
+
+
+def _arrivals(gaps: pd.DataFrame, other: Intervals) -> _Ints:
+    """Where each gap ends for what waits in it: at the work that runs into the next kernel."""
+    end: _Ints = gaps["end_ns"].to_numpy()
+    if not len(other):
+        return end
+    begins = np.r_[True, other[1:, 0] - other[:-1, 1] > PAUSE_NS]
+    since = np.maximum.accumulate(np.where(begins, other[:, 0], other[0, 0]))
+    place = np.searchsorted(other[:, 0], end, side="left") - 1
+    near = (place >= 0) & (end - other[np.maximum(place, 0), 1] <= PAUSE_NS)
+    near &= gaps["next"].to_numpy() >= 0
+    return np.where(near, np.maximum(since[np.maximum(place, 0)], gaps["start_ns"]), end)
 
 
 def _meets(spans: Intervals, cover: Intervals) -> NDArray[np.bool_]:

@@ -227,7 +227,8 @@ def _lowered(title: str) -> str:
 def _findings(report: Report) -> list[Measured]:
     if any(device.per_step is None for device in report.devices):
         return [Measured(None, _NO_STEPS)]
-    return [Measured(sum(finding.severity == "finding" for finding in report.findings))]
+    costly = {f.cause for f in report.findings if f.severity == "finding"}
+    return [Measured(len(costly))]
 
 
 def _memory(meaning: str, name: str) -> Metric:

@@ -43,7 +43,7 @@ def _located(path: Path) -> Path:
         inside = path / "trace.sqlite"
         return inside if inside.is_file() else _profile(path)
     if not path.exists():
-        raise TraceError(f"{path.name or path} does not exist; check the path.")
+        raise TraceError(f"{path} does not exist; check the path.")
     if not path.is_file():
         raise TraceError(f"{path.name} is not a regular file; save the trace to disk first.")
     return path
@@ -55,9 +55,10 @@ def _profile(folder: Path) -> Path:
     found = [sorted(place.glob(f"*{_PROFILE}")) for place in (*dated, folder)]
     latest = next((files for files in reversed(found) if files), [])
     if not latest:
+        runs = sorted(place.parent.name for place in folder.glob("*/trace.sqlite"))
+        advice = f"name one of its runs, such as {folder / runs[0]}" if runs else "name a trace"
         raise TraceError(
-            f"{folder.name or folder} is a folder without a trace.sqlite or a profile of"
-            " jax.profiler; name a trace in it."
+            f"{folder} is a folder without a trace.sqlite or a profile of jax.profiler; {advice}."
         )
     if len(latest) > 1:
         names = ", ".join(file.name for file in latest[:_SHOWN])

@@ -143,5 +143,31 @@ def test_runs_predicted_with_other_constants_or_for_other_targets_are_no_pair(re
         (replace(made, target="gh200"), "other_device"),
         (replace(made, workload=replace(made.workload, seq=8192)), "other_model"),
     ):
-        found = compare({"a": remat, "b": replace(remat, prediction=other)}).verdict
+        runs = {"a": remat, "b": replace(remat, prediction=other)}
+        found = compare(runs).verdict
         assert (found.outcome, [r.code for r in found.reasons]) == ("not_comparable", [code])
+        assert compare(runs, anyway=True).pairs[0].step
+
+
+def test_ranges_of_other_constants_are_not_held_against_each_other(reports):
+    remat = reports["remat"]
+    made = remat.prediction
+    slower = replace(made.constants[0], expected=made.constants[0].low)
+    other = replace(made, constants=(slower, *made.constants[1:]))
+    found = compare({"a": remat, "b": replace(remat, prediction=other)}, anyway=True)
+    assert found.verdict.outcome == "cannot_tell"
+    assert found.pairs[0].step.low is None
+    assert "no choice in common" in found.verdict.text
+
+
+def test_other_flags_of_the_compiler_are_said(reports):
+    remat, offload = reports["remat"], reports["offload"]
+    assert "other_flags" not in {n.code for n in compare(reports).pairs[0].notes}
+    flags = (*offload.prediction.flags, "--xla_gpu_x=true")
+    other = replace(offload, prediction=replace(offload.prediction, flags=flags))
+    (note,) = [
+        n
+        for n in compare({"remat": remat, "offload": other}).pairs[0].notes
+        if n.code == "other_flags"
+    ]
+    assert "remat has none of its own; offload has --xla_gpu_x=true." in note.text

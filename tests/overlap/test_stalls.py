@@ -10,6 +10,7 @@ from nsysoffload.trace.builder import TraceBuilder
 from tests.examined import examined
 
 US = 1_000
+COPIES = ("h2d", "d2h", "d2d")
 NCCL = "ncclDevKernel_AllGather_RING_LL"
 
 
@@ -55,6 +56,27 @@ def test_the_chain_that_ends_before_a_kernel_owns_the_gap_from_its_start(copies,
     trace = kernels((10, 100), (300, 400))
     for when in copies:
         trace.copy("h2d", when, stream=20)
+    assert stalls_of(trace) == in_ns(*expected)
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        #  kernels   [10  100)     transfer [50   190)     [300  400)
+        pytest.param([(195, 295)], [(100, 195)], id="a-copy-that-waits"),
+        pytest.param([(195, 230), (250, 285)], [(100, 195)], id="two-in-a-row"),
+        pytest.param([(195, 229), (250, 285)], [], id="two-apart"),
+        pytest.param([(211, 295)], [], id="too-long-behind-the-transfer"),
+        pytest.param([(195, 279)], [], id="long-before-the-kernel"),
+        pytest.param([(195, 350)], [(100, 195)], id="on-beside-the-kernel"),
+        pytest.param([(60, 295)], [], id="beside-the-transfer"),
+    ],
+)
+def test_a_copy_within_the_device_ahead_of_the_kernel_may_be_what_waits(own, expected):
+    trace = kernels((10, 100), (300, 400))
+    trace.copy("d2h", (50, 190), stream=20)
+    for when in own:
+        trace.copy("d2d", when, stream=7)
     assert stalls_of(trace) == in_ns(*expected)
 
 
@@ -105,7 +127,8 @@ def test_nothing_is_a_stall_under_a_graph_that_was_traced_whole():
 def rows(draw):
     """Rows of one device in multiples of 5 us, as (kind, start, end); each stream one by one."""
     made = []
-    for stream, kinds in ((7, ("gemm",)), (9, (NCCL,)), (20, ("h2d", "d2h")), (21, ("h2d", "d2h"))):
+    streams = {7: ("gemm",), 9: (NCCL,), 20: ("h2d", "d2h"), 21: ("h2d", "d2h"), 30: ("d2d",)}
+    for stream, kinds in streams.items():
         time = draw(st.integers(1, 12))
         for _ in range(draw(st.integers(0, 4))):
             time += draw(st.integers(0, 14))
@@ -118,7 +141,7 @@ def rows(draw):
 def trace_of(made) -> TraceBuilder:
     trace = TraceBuilder(unit="ns")
     for kind, start, end, stream in made:
-        if kind in ("h2d", "d2h"):
+        if kind in COPIES:
             trace.copy(kind, (start, end), stream=stream)
         else:
             trace.kernel((start, end), kind, stream=stream)
@@ -127,7 +150,7 @@ def trace_of(made) -> TraceBuilder:
 
 def gaps(made) -> list[tuple[int, int, bool]]:
     """Start and end of each gap between kernels, and whether a kernel ends it."""
-    busy = [(start, end) for kind, start, end, _ in made if kind not in ("h2d", "d2h")]
+    busy = [(start, end) for kind, start, end, _ in made if kind not in COPIES]
     first, last = min(row[1] for row in made), max(row[2] for row in made)
     found, reach = [], first
     for start, end in sorted(busy):
@@ -147,6 +170,14 @@ def chains(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
+def owners_of(moving, start, end, kernel) -> list[tuple[int, int]]:
+    inside = [s for s in moving if s[0] < end and start < s[1]]
+    if kernel:  # what runs on under the next kernel did not hold it up
+        inside = [s for s in inside if s[1] <= end]
+    slack = PAUSE_NS if kernel else 0
+    return [c for c in chains(inside) if end - c[1] <= slack]
+
+
 @given(rows())
 @settings(max_examples=40)
 def test_stalls_agree_with_a_search_through_gaps_and_chains(made):
@@ -154,12 +185,13 @@ def test_stalls_agree_with_a_search_through_gaps_and_chains(made):
         return
     moving = [(start, end) for kind, start, end, _ in made if kind in ("h2d", "d2h")]
     expected = []
+    own = [(start, end) for kind, start, end, _ in made if kind == "d2d"]
     for start, end, kernel in gaps(made):
-        inside = [s for s in moving if s[0] < end and start < s[1]]
-        if kernel:  # what runs on under the next kernel did not hold it up
-            inside = [s for s in inside if s[1] <= end]
-        slack = PAUSE_NS if kernel else 0
-        owners = [c for c in chains(inside) if end - c[1] <= slack]
+        owners = owners_of(moving, start, end, kernel)
+        before = chains([span for span in own if span[0] < end])
+        if not owners and kernel and before and end - before[-1][1] <= PAUSE_NS:
+            end = max(start, before[-1][0])
+            owners = owners_of(moving, start, end, kernel)
         if owners:
             expected.append((max(start, owners[0][0]), end))
     known = examined(trace_of(made)).measurements

@@ -231,6 +231,9 @@ class Record:
             transfer               [m          )
             stall        [               )
 
+        Where no chain does, the gap ends already at the copies within the device and memsets that
+        run into the kernel, for these may be what waits.
+
         Parameters
         ----------
         step : int
@@ -240,23 +243,39 @@ class Record:
         moving = self._spans(Work.TRANSFER)
         found = []
         for start, end in self._gaps(step, Work.COMPUTE, Work.COLLECTIVE):
-            inside = [span for span in moving if span[0] < end and span[1] > start]
-            kernel, slack_ns = None, 0
-            if end < step_end:
-                kernel, slack_ns = self._kernel_at(end), _PAUSE_NS
-                inside = [span for span in inside if span[1] <= end]
-            owners = [
-                chain
-                for chain in _chains(inside)
-                if end - max(ends for _, ends, _ in chain) <= slack_ns
-                or self._proven(chain, kernel)
-            ]
-            if owners:
-                spans = [span for chain in owners for span in chain]
+            kernel = self._kernel_at(end) if end < step_end else None
+            spans = self._owners(moving, start, end, kernel)
+            if not spans and kernel is not None:
+                end = self._arrival(start, end)
+                spans = self._owners(moving, start, end, kernel)
+            if spans:
                 tasks = tuple(task for _, _, task in spans)
                 proven = self._proven(spans, kernel)
                 found.append(Stall(max(start, spans[0][0]), end, tasks, kernel, proven))
         return found
+
+    def _owners(
+        self, moving: Iterable[_Span], start: int, end: int, kernel: int | None
+    ) -> list[_Span]:
+        """Transfers of the chains that hold up what begins at the end of a gap."""
+        inside = [span for span in moving if span[0] < end and span[1] > start]
+        slack_ns = 0
+        if kernel is not None:
+            slack_ns = _PAUSE_NS
+            inside = [span for span in inside if span[1] <= end]
+        owners = [
+            chain
+            for chain in _chains(inside)
+            if end - max(ends for _, ends, _ in chain) <= slack_ns or self._proven(chain, kernel)
+        ]
+        return [span for chain in owners for span in chain]
+
+    def _arrival(self, start: int, end: int) -> int:
+        """When the copies within the device and memsets begin that run into the end of a gap."""
+        begun = [span for span in self._spans(Work.OTHER) if span[0] < end]
+        if not begun or end - max(ends for _, ends, _ in begun) > _PAUSE_NS:
+            return end
+        return max(start, _chains(begun)[-1][0][0])
 
     def lost_ns(self, step: int) -> dict[str, int]:
         """Return the time of a step without a compute kernel, divided without remainder.
