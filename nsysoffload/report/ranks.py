@@ -42,6 +42,7 @@ def ranked(paths: Sequence[Path], results: Sequence[Report | OffloadError]) -> R
         *slowest.trace.warnings,
         *_others(reports[1:]),
         *_absent(reports),
+        *_strangers(reports),
         *(Warning_("trace_unusable", _naming(label, error)) for label, error in errors),
     )
     shown = replace(
@@ -64,6 +65,19 @@ def _absent(reports: Sequence[tuple[str, Report]]) -> list[Warning_]:
         f"{len(reports)} of {max(counts)} ranks are in this report; a slower one may be missing."
     )
     return [Warning_("ranks_missing", message)]
+
+
+def _strangers(reports: Sequence[tuple[str, Report]]) -> list[Warning_]:
+    """Say if the traces are of different policies, and so of different runs."""
+    said = (report.prediction or report.recording for _, report in reports)
+    variants = sorted({made.variant for made in said if made and made.variant})
+    if len(variants) < 2:
+        return []
+    message = (
+        f"The traces are of {', '.join(variants)}, and are taken for ranks of one run; hold runs"
+        " against each other with 'nsysoffload compare'."
+    )
+    return [Warning_("ranks_differ", message)]
 
 
 def _naming(label: str, error: OffloadError) -> str:

@@ -171,3 +171,15 @@ def test_ranks_that_ran_and_are_not_here_are_missed(tmp_path):
     alone = replace(shown, recording=replace(QUIET, rank=0, ranks=2))
     found = ranked([tmp_path / "a.sqlite", tmp_path / "b.sqlite"], [alone, alone])
     assert "ranks_missing" not in [w.code for w in found.trace.warnings]
+
+
+def test_traces_of_different_policies_are_hardly_ranks_of_one_run(tmp_path):
+    remat, offload = (
+        replace(one_device(), recording=replace(QUIET, variant=variant))
+        for variant in ("remat", "offload")
+    )
+    paths = [tmp_path / "a.sqlite", tmp_path / "b.sqlite"]
+    (warning,) = ranked(paths, [remat, offload]).trace.warnings
+    assert warning.code == "ranks_differ"
+    assert warning.message.startswith("The traces are of offload, remat, and are taken for ranks")
+    assert ranked(paths, [remat, remat]).trace.warnings == ()
