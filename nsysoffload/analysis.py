@@ -11,6 +11,9 @@ from nsysoffload.diagnosis.examine import examine
 from nsysoffload.errors import OffloadError, TraceError, UsageError
 from nsysoffload.hardware import LINKS, HostLink, gpu_named
 from nsysoffload.overlap.transfers import DeviceOverlap, measure
+from nsysoffload.private.learning import private_words
+from nsysoffload.private.masked import cleaned, masked
+from nsysoffload.private.names import Names
 from nsysoffload.processes import Progress, each
 from nsysoffload.report.amounts import parse_size
 from nsysoffload.report.compose import compose
@@ -22,6 +25,7 @@ from nsysoffload.report.ranks import ranked
 from nsysoffload.timeline.steps import StepRule, find_steps
 from nsysoffload.timeline.timeline import DeviceTimeline, Timeline, build
 from nsysoffload.trace import run_folder
+from nsysoffload.trace.export import Export
 from nsysoffload.trace.files import export_of, located, public
 from nsysoffload.trace.reader import GPU_TABLES, read
 from nsysoffload.trace.tables import Trace
@@ -257,6 +261,8 @@ def pattern_of(text: str | None) -> re.Pattern[str] | None:
 def _analyzed(path: Path, options: Options, progress: Progress | None = None) -> Report:
     with export_of(path) as export:
         trace = _named(read(export, NEEDED_TABLES, NEEDED_COLUMNS, progress), path)
+        names = Names(private_words(Export.open(export)))
+    trace = masked(trace, names)
     timeline = build(trace, pattern_of(options.collective), pattern_of(options.not_compute))
     if not timeline.devices:
         raise TraceError(f"{path.name} holds no GPU row that can be believed; {_why(timeline)}")
@@ -265,7 +271,10 @@ def _analyzed(path: Path, options: Options, progress: Progress | None = None) ->
         [measure(device, window) for device in _chosen(timeline, options.device)], options.window
     )
     rule = StepRule(
-        pattern_of(options.step_range), pattern_of(options.step_kernel), options.skip_steps
+        pattern_of(options.step_range),
+        pattern_of(options.step_kernel),
+        options.skip_steps,
+        names.part,
     )
     examined = [
         examine(
@@ -276,12 +285,20 @@ def _analyzed(path: Path, options: Options, progress: Progress | None = None) ->
         )
         for overlap in overlaps
     ]
-    run = run_folder.read(path)
+    run = _told(run_folder.read(path), names)
     report = compose(timeline, examined, window, options.given(), run)
     expected_bytes = run.recording and run.recording.expect_offload_bytes
     if options.expect_offload is None and expected_bytes:
         return warned(report, judged_report(report, expected_bytes))
     return report
+
+
+def _told(run: run_folder.RunFolder, names: Names) -> run_folder.RunFolder:
+    """Return what a folder says without private parts; its variant is the user's own name."""
+    told: run_folder.RunFolder = cleaned(run, names)
+    if told.recording is None or run.recording is None:
+        return told
+    return replace(told, recording=replace(told.recording, variant=run.recording.variant))
 
 
 def _link(timeline: Timeline, overlap: DeviceOverlap, name: str | None) -> HostLink | None:

@@ -17,6 +17,7 @@ LAYERS = (
     ("errors", "hardware", "processes", "window"),
     ("trace",),
     ("timeline",),
+    ("private",),
     ("overlap",),
     ("diagnosis",),
     ("report",),
@@ -25,6 +26,8 @@ LAYERS = (
     ("output",),
     ("redaction",),
     ("recorders",),
+    ("planning", "profiles"),
+    ("study",),
     ("__init__",),
     ("cli", "__main__"),
 )

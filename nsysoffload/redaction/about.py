@@ -10,15 +10,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nsysoffload.errors import TraceError
+from nsysoffload.private.masked import cleaned
+from nsysoffload.private.names import UNREADABLE, Names
 from nsysoffload.redaction.copying import declared_types
 from nsysoffload.redaction.draft import SOURCE
-from nsysoffload.redaction.names import UNREADABLE, Names
 from nsysoffload.trace.export import quoted
+from nsysoffload.trace.gpus import plain_uuid
 from nsysoffload.trace.metadata import (
     CAPTURE_KIND,
     CAPTURE_PREDICTION,
     CAPTURE_RECORDER,
     CAPTURE_WARNINGS,
+    RECORDERS,
+    VERSION,
 )
 from nsysoffload.trace.prediction import from_json, to_json
 
@@ -34,13 +38,9 @@ DIAGNOSTICS = "DIAGNOSTIC_EVENT"
 
 _MOST_ROWS = 10_000  # as many as are read
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
-_UUID = re.compile(r"(?:(?:gpu|mig)-)*(?:0x)?[0-9a-f-]{8,}|uuid-\d+", re.IGNORECASE)
-_READ_UUID = re.compile(r"[0-9a-z-]+", re.IGNORECASE)  # anything else counts as none
 _BUS = re.compile(r"[0-9A-Fa-f:.]*|bus-\d+")
-_VERSION = re.compile(r"\d+(?:\.\d+)*(?:-\d+v\d+)?(?: (?:Linux|Windows|QNX))?")
 _PRODUCTS = ("NVIDIA Nsight Systems", "nsysoffload")
 _KINDS = ("measured", "predicted")
-_RECORDERS = ("nsys", "predict", "jax")
 _SAID = (
     "Not all CUDA events might have been collected",
     "CUPTI events might be missing",
@@ -145,9 +145,11 @@ def _part(text: str, names: Names) -> Cell:
 
 
 def _uuid(text: str, names: Names) -> Cell:
-    if _UUID.fullmatch(text):
-        return text
-    return names.alias("uuid", text.lower()) if _READ_UUID.fullmatch(text) else None
+    known = plain_uuid(text)
+    if known is None:
+        return None
+    shown = names.uuid(known)
+    return text if shown == known else shown  # in the form that the export has it
 
 
 def _bus(text: str, names: Names) -> Cell:
@@ -155,7 +157,7 @@ def _bus(text: str, names: Names) -> Cell:
 
 
 def _version(text: str, _: Names) -> Cell:
-    return text if not text or _VERSION.fullmatch(text) else None
+    return text if not text or VERSION.fullmatch(text) else None
 
 
 def _one_of(*known: str) -> Rule:
@@ -169,7 +171,7 @@ def _prediction(text: str, names: Names) -> Cell:
         return None
     if _has_more(json.loads(text), known):
         names.replaced[UNREADABLE] += 1
-    return json.dumps(_cleaned(known, names), separators=(",", ":"))
+    return json.dumps(cleaned(known, names), separators=(",", ":"))
 
 
 def _has_more(given: Any, known: Any) -> bool:
@@ -184,18 +186,7 @@ def _warnings(text: str, names: Names) -> Cell:
         told = [[str(code), str(message)] for code, message in json.loads(text)]
     except (ValueError, TypeError, RecursionError):
         return None
-    return json.dumps(_cleaned(told, names))
-
-
-def _cleaned(value: Any, names: Names) -> Any:
-    """Return a value of JSON without the private parts of its texts."""
-    if isinstance(value, str):
-        return names.part(value)
-    if isinstance(value, list):
-        return [_cleaned(item, names) for item in value]
-    if isinstance(value, dict):
-        return {key: _cleaned(item, names) for key, item in value.items()}
-    return value
+    return json.dumps(cleaned(told, names))
 
 
 _GPU: Mapping[str, Rule] = {
@@ -223,7 +214,7 @@ _SETTINGS: Mapping[str | None, Rule] = {
     "EXPORT_SCHEMA_VERSION": _version,
     **{f"EXPORT_SCHEMA_VERSION_{part}": _version for part in ("MAJOR", "MINOR", "MICRO")},
     CAPTURE_KIND: _one_of(*_KINDS),
-    CAPTURE_RECORDER: _one_of(*_RECORDERS),
+    CAPTURE_RECORDER: _one_of(*RECORDERS),
     CAPTURE_PREDICTION: _prediction,
     CAPTURE_WARNINGS: _warnings,
 }

@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nsysoffload.errors import TraceError, UsageError
+from nsysoffload.private.learning import private_words
+from nsysoffload.private.masked import masked
+from nsysoffload.private.names import Names
 from nsysoffload.redaction.about import copy_about
 from nsysoffload.redaction.copying import copy_rows
 from nsysoffload.redaction.cut import Chosen, Cut, StepSpan, choose_rows, step_spans
 from nsysoffload.redaction.draft import drafted
 from nsysoffload.redaction.inventory import Removed, inventory
 from nsysoffload.redaction.kept import kept_tables
-from nsysoffload.redaction.learning import private_words
-from nsysoffload.redaction.names import Names
 from nsysoffload.redaction.texts import (
     SHOWN,
     PrivateRange,
@@ -26,13 +27,15 @@ from nsysoffload.trace.export import Export
 from nsysoffload.trace.files import export_of, located
 from nsysoffload.trace.layout import layouts
 from nsysoffload.trace.metadata import capture_warnings, contents
-from nsysoffload.trace.reader import GPU_TABLES
+from nsysoffload.trace.reader import GPU_TABLES, read
 from nsysoffload.trace.tables import TraceWarning
 
 __all__ = ["Redaction", "check", "redact"]
 
 _SUFFIX = ".sqlite"
 _BESIDE = ("-wal", "-shm", "-journal")
+_NAMED = (*GPU_TABLES, "calls", "nvtx_ranges")  # whose rows have names, or tell which GPUs ran
+_NEEDED = ("process", "ordinal", "name", "text")
 _UNMERGED = "unmerged_changes"
 
 
@@ -142,6 +145,7 @@ def _redacted(trace: Path, path: Path, out: Path, keep_nvtx: bool, cut: Cut | No
     chosen = choose_rows(export, found, cut) if cut else None
     with drafted(path, out) as db:
         names = Names(words, taken_names(db, strings, tables))
+        _number(export, names)
         if chosen:
             chosen.note(db, tables)
         ranges: list[PrivateRange] = []
@@ -165,6 +169,12 @@ def _redacted(trace: Path, path: Path, out: Path, keep_nvtx: bool, cut: Cut | No
             *(_other_steps(out, chosen, cut) if chosen and cut else ()),
         ),
     )
+
+
+def _number(export: Export, names: Names) -> None:
+    """Give private parts the numbers that the analysis of the trace gives them."""
+    masked(read(export.path, _NAMED, dict.fromkeys(_NAMED, _NEEDED)), names)
+    names.replaced.clear()  # what is counted is what is copied
 
 
 def _other_steps(out: Path, chosen: Chosen, cut: Cut) -> list[TraceWarning]:

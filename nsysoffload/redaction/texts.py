@@ -4,10 +4,10 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nsysoffload.private.names import Names
 from nsysoffload.redaction.copying import chosen_rows
 from nsysoffload.redaction.draft import SOURCE
 from nsysoffload.redaction.kept import Kept
-from nsysoffload.redaction.names import Names
 from nsysoffload.trace.export import quoted
 
 __all__ = [

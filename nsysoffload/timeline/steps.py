@@ -9,7 +9,7 @@ was made, and a step lasts from its first row on the GPU to its last::
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,12 +41,14 @@ class StepRule:
     """How steps are to be found; by default by the trace's own marks.
 
     ``step_range`` matches whole NVTX names, ``step_kernel`` is searched for in names of kernels.
-    ``skip`` leading steps are left out; None leaves out those that are clearly warm-up.
+    ``skip`` leading steps are left out; None leaves out those that are clearly warm-up. ``shown``
+    is how names of other ranges are given in an error.
     """
 
     step_range: re.Pattern[str] | None = None
     step_kernel: re.Pattern[str] | None = None
     skip: int | None = None
+    shown: Callable[[str], str] = str
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def find_steps(
         If no range or kernel matches a pattern that was given.
     """
     if rule.step_kernel:
-        opens = _kernel_starts(device.kernels, rule.step_kernel)
+        opens = _kernel_starts(device.kernels, rule.step_kernel, timeline.trace.written)
         closes = np.r_[opens[1:], device.recorded[1] + 1]
         return _chosen("step_kernel", device, window, rule, None, opens, closes)
     found_by, of_call, opens, closes = _by_calls(timeline, device, rule)
@@ -171,9 +173,12 @@ def _whole(window: tuple[int, int]) -> Steps:
     )
 
 
-def _kernel_starts(kernels: pd.DataFrame, pattern: re.Pattern[str]) -> _Ints:
+def _kernel_starts(
+    kernels: pd.DataFrame, pattern: re.Pattern[str], written: Mapping[str, str]
+) -> _Ints:
     names = kernels["name"].cat
-    hits = np.array([bool(pattern.search(name)) for name in names.categories], dtype=bool)
+    found = [bool(pattern.search(written.get(name, name))) for name in names.categories]
+    hits = np.array(found, dtype=bool)
     opens = kernels["start_ns"].to_numpy()[hits[names.codes.to_numpy()]] if len(hits) else None
     if opens is None or not len(opens):
         raise UsageError(
@@ -190,7 +195,7 @@ def _by_calls(
     timeline: Timeline, device: DeviceTimeline, rule: StepRule
 ) -> tuple[str, _Ints | None, _Ints, _Ints]:
     """Return the rule, the step of each call, and the steps' times on the host."""
-    found_by, markers = _markers(timeline, device, rule.step_range)
+    found_by, markers = _markers(timeline, device, rule)
     executions = timeline.names.executions
     mine = _process_of(device)
     running = (executions["process"].to_numpy() == mine) & _has_rows(timeline, device)
@@ -209,15 +214,19 @@ def _by_calls(
 
 
 def _markers(
-    timeline: Timeline, device: DeviceTimeline, pattern: re.Pattern[str] | None
+    timeline: Timeline, device: DeviceTimeline, rule: StepRule
 ) -> tuple[str | None, pd.DataFrame]:
     """Return the ranges that mark steps of the device's process, one at a time, and their rule."""
     ranges = timeline.trace.nvtx_ranges
+    pattern, written = rule.step_range, timeline.trace.written
     texts = ranges["text"].cat
-    named = [bool(pattern.fullmatch(t)) if pattern else t == STEP_RANGE for t in texts.categories]
+    named = [
+        bool(pattern.fullmatch(written.get(t, t))) if pattern else t == STEP_RANGE
+        for t in texts.categories
+    ]
     hits = np.array([*named, False], dtype=bool)[texts.codes.to_numpy()]
     if pattern and not hits.any():
-        shown = ", ".join(_other_names(list(texts.categories))) or "none"
+        shown = ", ".join(_other_names(list(texts.categories), rule.shown)) or "none"
         raise UsageError(
             f"No NVTX range is named '{pattern.pattern}'; correct --step-range, the ranges are:"
             f" {shown}."
@@ -229,10 +238,10 @@ def _markers(
     return ("step_range" if pattern else "train_step"), _outermost(marked)
 
 
-def _other_names(names: Sequence[str]) -> list[str]:
+def _other_names(names: Sequence[str], shown: Callable[[str], str]) -> list[str]:
     plain = [name for name in names if name and not name.startswith(("Thunk:", "XlaModule:"))]
     more = [f"and {len(plain) - _NAMES_SHOWN} more"] if len(plain) > _NAMES_SHOWN else []
-    return [*(f"'{name[:60]}'" for name in plain[:_NAMES_SHOWN]), *more]
+    return [*(f"'{shown(name)[:60]}'" for name in plain[:_NAMES_SHOWN]), *more]
 
 
 def _one_thread(timeline: Timeline, device: DeviceTimeline, marked: pd.DataFrame) -> pd.DataFrame:

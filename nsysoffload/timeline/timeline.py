@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from nsysoffload.timeline import clocks
 from nsysoffload.timeline.attribution import Attribution, attribute
@@ -84,9 +85,10 @@ def build(
     tables = {name: _called(getattr(trace, name), index) for name in _GPU_TABLES}
     rows, warnings = believed(tables, trace.calls, index)
     warnings += coverage_warnings(trace.calls, index, list(rows.values()))
-    warnings += _unmatched(rows["kernels"], collective, not_compute)
+    written = [trace.written.get(name, name) for name in trace.kernels["name"].cat.categories]
+    warnings += _unmatched(written, collective, not_compute)
     warnings += _traced_whole(len(rows["graph_spans"]))
-    rows["kernels"] = _with_kind(rows["kernels"], collective, not_compute)
+    rows["kernels"] = _with_kind(rows["kernels"], kinds(written, collective, not_compute))
     copies, doubts = believed_sizes(rows["copies"])
     rows["copies"] = _with_direction(copies)
     rows["graph_spans"] = _placed(rows["graph_spans"], [rows[name] for name in _GPU_TABLES[:3]])
@@ -107,14 +109,9 @@ def _called(frame: pd.DataFrame, index: CallIndex) -> pd.DataFrame:
 # --- Classes ---
 
 
-def _with_kind(
-    kernels: pd.DataFrame,
-    collective: re.Pattern[str] | None,
-    not_compute: re.Pattern[str] | None,
-) -> pd.DataFrame:
-    names = kernels["name"].cat
-    of_name = kinds(list(names.categories), collective, not_compute)
-    codes = of_name[names.codes.to_numpy()] if len(of_name) else np.empty(0, dtype=np.int8)
+def _with_kind(kernels: pd.DataFrame, of_name: NDArray[np.int8]) -> pd.DataFrame:
+    names = kernels["name"].cat.codes.to_numpy()
+    codes = of_name[names] if len(of_name) else np.empty(0, dtype=np.int8)
     return kernels.assign(kind=pd.Categorical.from_codes(codes, categories=pd.Index(KINDS)))
 
 
@@ -128,9 +125,8 @@ def _traced_whole(launches: int) -> list[TraceWarning]:
     return [TraceWarning("graphs_traced_whole", message)]
 
 
-def _unmatched(kernels: pd.DataFrame, *patterns: re.Pattern[str] | None) -> list[TraceWarning]:
+def _unmatched(names: list[str], *patterns: re.Pattern[str] | None) -> list[TraceWarning]:
     """Name the patterns that match no kernel: most likely they are misspelt."""
-    names = kernels["name"].cat.categories
     return [
         TraceWarning("pattern_matches_nothing", f"'{pattern.pattern}' matches no kernel's name.")
         for pattern in patterns

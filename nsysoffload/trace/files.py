@@ -43,7 +43,7 @@ def _located(path: Path) -> Path:
         inside = path / "trace.sqlite"
         return inside if inside.is_file() else _profile(path)
     if not path.exists():
-        raise TraceError(f"{path} does not exist; check the path.")
+        raise TraceError(f"{_spoken(path)} does not exist; check the path.")
     if not path.is_file():
         raise TraceError(f"{path.name} is not a regular file; save the trace to disk first.")
     return path
@@ -56,9 +56,9 @@ def _profile(folder: Path) -> Path:
     latest = next((files for files in reversed(found) if files), [])
     if not latest:
         runs = sorted(place.parent.name for place in folder.glob("*/trace.sqlite"))
-        advice = f"name one of its runs, such as {folder / runs[0]}" if runs else "name a trace"
+        advice = f"name one of its runs, such as {_spoken(folder) / runs[0]}" if runs else "name a trace"
         raise TraceError(
-            f"{folder} is a folder without a trace.sqlite or a profile of jax.profiler; {advice}."
+            f"{_spoken(folder)} is a folder without a trace.sqlite or a profile of jax.profiler; {advice}."
         )
     if len(latest) > 1:
         names = ", ".join(file.name for file in latest[:_SHOWN])
@@ -68,6 +68,11 @@ def _profile(folder: Path) -> Path:
             " of these files, or all as ranks."
         )
     return latest[0]
+
+
+def _spoken(path: Path) -> Path:
+    """Return a path as an error names it: logs of a build are public, and homes are not."""
+    return Path(path.name or path) if path.is_absolute() else path
 
 
 def public(path: Path) -> Path:

@@ -18,7 +18,7 @@ from nsysoffload.trace.export import Export, damaged, quoted
 from nsysoffload.trace.schema import ANY_DEVICE
 from nsysoffload.trace.tables import GPUS, UNSET, TraceWarning
 
-__all__ = ["assign_gpus"]
+__all__ = ["assign_gpus", "plain_uuid"]
 
 _ROWS = ("kernels", "copies", "memsets", "graph_spans", "syncs", "events")
 _ACTIVITY = ("kernels", "copies", "memsets", "graph_spans")
@@ -238,7 +238,15 @@ def _engines(value: object) -> int:
     return engines if engines is not None and 1 <= engines <= _MOST_ENGINES else UNSET
 
 
-def _uuid(value: object) -> str | None:
-    text = (_text(value) or "").lower().removeprefix("gpu-").removeprefix("0x")
+def plain_uuid(text: str) -> str | None:
+    """Return a uuid in small letters and without what products put before it; None if it is none.
+
+    Exports hold other words than uuids as well, by which GPUs can still be told apart.
+    """
+    text = text.lower().removeprefix("gpu-").removeprefix("0x")
     unknown = text in (_NO_UUID, _NO_UUID.replace("-", "")) or not _UUID.fullmatch(text)
     return None if unknown else text
+
+
+def _uuid(value: object) -> str | None:
+    return plain_uuid(_text(value) or "")

@@ -65,15 +65,15 @@ def layouts(export: Export) -> tuple[dict[str, Layout], list[TraceWarning]]:
         if table is None:
             continue
         entry, missing = _describe(export, origin, table)
+        # Another name than usual may be private.
+        which = f"A table that looks like {name}" if renamed else f"Table {shown(table)}"
         if missing:
-            message = (
-                f"Table {shown(table)} lacks {', '.join(missing)}, so its rows cannot be used."
-            )
+            message = f"{which} lacks {', '.join(missing)}, so its rows cannot be used."
             warnings.append(TraceWarning("table_unusable", message))
             continue
         found[name] = entry
         if renamed:
-            message = f"Table {shown(table)} was recognised by its columns and read as {name}."
+            message = f"A table was recognised by its columns and read as {name}."
             warnings.append(TraceWarning("table_renamed", message))
     return found, warnings
 

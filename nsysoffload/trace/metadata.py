@@ -4,6 +4,7 @@ Only named keys are read, so that no environment, host, user or command line get
 """
 
 import json
+import re
 from collections.abc import Iterable
 
 from nsysoffload.errors import TraceError
@@ -17,6 +18,8 @@ __all__ = [
     "CAPTURE_PREDICTION",
     "CAPTURE_RECORDER",
     "CAPTURE_WARNINGS",
+    "RECORDERS",
+    "VERSION",
     "capture_warnings",
     "contents",
     "source",
@@ -27,8 +30,14 @@ CAPTURE_KIND = "NSYSOFFLOAD:KIND"
 CAPTURE_RECORDER = "NSYSOFFLOAD:RECORDER"
 CAPTURE_PREDICTION = "NSYSOFFLOAD:PREDICTION"
 CAPTURE_WARNINGS = "NSYSOFFLOAD:WARNINGS"
+RECORDERS = ("nsys", "predict", "jax")
+VERSION = re.compile(
+    r"20\d\d(?:\.\d+)*(?:-\d+v\d+)?(?: (?:Linux|Windows|QNX))?|\d{1,2}(?:\.\d+){0,2}"
+)
+"""A version of nsys, or of its schema; anything else in its place is not shown."""
+
 _LONGEST_WARNINGS = 20_000  # characters; a conversion says a few sentences
-_VERSION = "EXPORT_PRODUCT_VERSION"
+_PRODUCT = "EXPORT_PRODUCT_VERSION"
 _SCHEMA = "EXPORT_SCHEMA_VERSION"
 _EVENTS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 _TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE")
@@ -69,21 +78,21 @@ _SIGNS = ("StringIds", "TARGET_INFO_GPU", "TARGET_INFO_SYSTEM_ENV", "ThreadNames
 
 def source(export: Export) -> Source:
     """Return where the trace came from, as far as the export says."""
-    values = {
-        key: value[:100]
-        for key, value in _values(
-            export, (_VERSION, _SCHEMA, CAPTURE_KIND, CAPTURE_RECORDER)
-        ).items()
-    }
+    values = _values(export, (_PRODUCT, _SCHEMA, CAPTURE_KIND, CAPTURE_RECORDER))
+    recorder = values.get(CAPTURE_RECORDER)
     predicted = values.get(CAPTURE_KIND) == "predicted"
     return Source(
         path=export.path,
         kind="predicted" if predicted else "measured",
-        recorder=values.get(CAPTURE_RECORDER, "nsys"),
-        nsys_version=values.get(_VERSION),
-        export_schema=values.get(_SCHEMA),
+        recorder=recorder if recorder in RECORDERS else RECORDERS[0],
+        nsys_version=_version(values.get(_PRODUCT)),
+        export_schema=_version(values.get(_SCHEMA)),
         prediction=_prediction(export) if predicted else None,
     )
+
+
+def _version(text: str | None) -> str | None:
+    return text[:100] if text and VERSION.fullmatch(text) else None
 
 
 def _prediction(export: Export) -> Prediction | None:

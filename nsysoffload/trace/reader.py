@@ -80,10 +80,11 @@ def read(
     _return_freed_memory()
     gpus, frames, doubts = assign_gpus(export, frames)
     present = {name for name in found if _has_rows(export, found[name], frames.get(name))}
+    complete: dict[str, Any] = {name: TABLES[name].conform(frame) for name, frame in frames.items()}
     return Trace(
         source=source(export),
         gpus=gpus,
-        **{name: TABLES[name].conform(frame) for name, frame in frames.items()},
+        **complete,
         absent=frozenset(TABLES) - present,
         warnings=(*warnings, *unread, *doubts, *capture_warnings(export)),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from nsysoffload.errors import TraceError
-from nsysoffload.trace.export import Export, quoted, shown
+from nsysoffload.trace.export import Export, quoted
 from nsysoffload.trace.layout import Layout
 from nsysoffload.trace.tables import TraceWarning
 
@@ -85,7 +85,7 @@ def _joined(
         if errors and name in needed:
             raise errors[0]
         if errors:
-            message = f"Table {shown(wanted[name].table)} cannot be read and was left out."
+            message = f"The table of {name} cannot be read and was left out."
             warnings.append(TraceWarning("table_damaged", message))
             continue
         # Without rows, a column has no type either.

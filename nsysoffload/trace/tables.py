@@ -228,7 +228,7 @@ class Trace:
 
     ``print(trace)`` lists the tables that have rows; `TABLES` says what their columns mean.
     ``absent`` names the tables that the export does not have, or has without rows, whether or not
-    they were asked for.
+    they were asked for. ``written`` has names as the export has them, by what stands here for them.
     """
 
     source: Source
@@ -243,6 +243,7 @@ class Trace:
     events: pd.DataFrame = field(default_factory=EVENTS.empty)
     absent: frozenset[str] = frozenset()
     warnings: tuple[TraceWarning, ...] = ()
+    written: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Show the number of rows of each table that has some."""

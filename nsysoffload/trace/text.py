@@ -1,7 +1,7 @@
 """Text columns: ids of StringIds, texts that rows carry themselves, and what is missing."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from nsysoffload.errors import TraceError
 from nsysoffload.trace.export import Export, quoted
 from nsysoffload.trace.tables import UNSET
 
-__all__ = ["Ids", "strings", "text", "without_versions"]
+__all__ = ["Ids", "renamed", "strings", "text", "without_versions"]
 
 IDS_AT_ONCE = 5_000  # of a query's length SQLite has a limit
 _VERSION_SUFFIX = re.compile(r"(?:_v\d+)+$")  # of API names: cudaMemcpyAsync_v3020
@@ -65,9 +65,14 @@ def text(
 
 def without_versions(names: pd.Categorical) -> pd.Categorical:
     """Strip from API names the version of CUDA that nsys adds; names that become alike merge."""
-    bare = [_VERSION_SUFFIX.sub("", name) for name in names.categories]
-    unique, merged = np.unique(np.asarray(bare, dtype=object), return_inverse=True)
-    return pd.Categorical.from_codes(merged[names.codes], categories=pd.Index(unique, dtype=object))
+    return renamed(names, [_VERSION_SUFFIX.sub("", name) for name in names.categories])
+
+
+def renamed(texts: pd.Categorical, names: Sequence[str]) -> pd.Categorical:
+    """Give each distinct text another name; those of one name merge, and missing ones stay so."""
+    unique, merged = np.unique(np.asarray(names, dtype=object), return_inverse=True)
+    codes = np.append(merged, -1)[texts.codes]
+    return pd.Categorical.from_codes(codes, categories=pd.Index(unique, dtype=object))
 
 
 def _unnamed(string_id: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nsysoffload.trace.builder import TraceBuilder
 
-__all__ = ["IN_NAMES", "SECRETS", "planted"]
+__all__ = ["SECRETS", "planted"]
 
 TOKEN = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4"
 SECRETS = {
@@ -53,9 +53,6 @@ SECRETS = {
     "prediction": "/home/mallory/xla_dump",
 }
 """Secrets by what they are; each stands in the export of `planted`."""
-
-IN_NAMES = {"token", "source", "host", "user"}
-"""Those that are part of a kernel's name: whoever reports on the kernel shows its name."""
 
 
 def planted(path: Path) -> Path:

@@ -5,6 +5,7 @@ What a profile lacks stays UNSET and is said in warnings. The clock starts with 
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -88,7 +89,7 @@ def convert(profile: Path) -> Trace:
         host.calls["correlation"].to_numpy(), [*device.tables.values(), host.calls]
     )
     ranges = pd.concat([_named(host.ranges, operations), _around(host.calls, launched, operations)])
-    tables = {
+    tables: dict[str, Any] = {
         **{name: _placed(name, rows, ordinals, pid) for name, rows in device.tables.items()},
         "calls": _of_process("calls", pid, host.calls.assign(return_value=UNSET)),
         "nvtx_ranges": _of_process(

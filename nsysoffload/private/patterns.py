@@ -6,6 +6,7 @@ has slashes and does not begin with one.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 
 __all__ = ["Span", "looks_private"]
@@ -62,7 +63,16 @@ _KINDS = {
     ),
     "word": r"(?<![A-Za-z0-9])[A-Za-z0-9]{20,}(?![A-Za-z0-9])",
 }
-_ANY = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
+# One of these stands, in small letters, in each text with such a part: most names of kernels have
+# none, and are searched for the few kinds that remain.
+_SIGNS = {
+    "url": ("://",),
+    "secret": ("token", "secret", "credential", "key", "passw", "passphrase"),
+    "email": ("@",),
+    "path": ("/", "\\"),
+    "file": ("/", "\\"),
+    "address": (".", ":"),
+}
 _NUMBER = re.compile(r"[\d.,+eE()\[\]x-]{0,12}")
 _HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
 _SHORTEST_SECRET = 6  # characters; shorter values are sizes and modes
@@ -79,14 +89,21 @@ def looks_private(text: str) -> Iterator[Span]:
     >>> list(looks_private("jit(train_step)/transpose(jvp(layers))/while/body/dot_general"))
     []
     """
-    at = 0
-    while match := _ANY.search(text, at):
+    small = text.casefold()
+    kinds = tuple(kind for kind in _KINDS if any(sign in small for sign in _SIGNS.get(kind, ("",))))
+    pattern, at = _any_of(kinds), 0
+    while match := pattern.search(text, at):
         kind, found = str(match.lastgroup), match[0]
         if _is_private(kind, found, text):
             yield match.start(), match.end(), "token" if kind == "word" else kind
             at = match.end()
         else:
             at = match.start() + 1 if kind != "word" else match.end()
+
+
+@cache
+def _any_of(kinds: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?P<{kind}>{_KINDS[kind]})" for kind in kinds))
 
 
 def _is_private(kind: str, found: str, text: str) -> bool:

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from nsysoffload.redaction.learning import private_words
+from nsysoffload.private.learning import private_words
 from nsysoffload.trace.builder import TraceBuilder
 from nsysoffload.trace.export import Export
 

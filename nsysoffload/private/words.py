@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from nsysoffload.redaction.patterns import Span
+from nsysoffload.private.patterns import Span
 
 __all__ = ["Words"]
 

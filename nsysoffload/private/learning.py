@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath, PureWindowsPath
 
 from nsysoffload.errors import TraceError
-from nsysoffload.redaction.words import Words
+from nsysoffload.private.words import Words
 from nsysoffload.trace.export import Export, quoted
 
 __all__ = ["private_words"]
@@ -49,6 +49,10 @@ _COMMON_TEXT = """
     jax jaxlib flax optax torch pytorch tensorflow keras xla hlo nsys offload remat prefetch
     attention mlp embed embedding decoder encoder transformer llama gemma qwen mixtral adam adamw
     sgd data dataset batch epoch iteration eval kernel stream memcpy memset while body cond scan
+    abs add all and any argmax argmin call clamp conv copy cos cosh cumsum div dot eq erf exp floor
+    fusion gather iota log max mean min mul neg norm not pad pow prod reduce rem reshape rng round
+    scatter select shift sign sin sinh slice softmax sort split sqrt square sub sum swap tan tanh
+    transpose var vmap where xor
 """
 _COMMON = frozenset(_COMMON_TEXT.split())
 """Words that say nothing of anyone, and may be names of ranges and operations."""

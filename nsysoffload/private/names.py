@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Collection
 
-from nsysoffload.redaction.patterns import Span, looks_private
-from nsysoffload.redaction.words import Words
+from nsysoffload.private.patterns import Span, looks_private
+from nsysoffload.private.words import Words
 from nsysoffload.timeline.xla import MODULE, THUNK
 
 __all__ = ["UNREADABLE", "Names"]
@@ -18,6 +18,7 @@ UNREADABLE = "unreadable"
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]")
 _RANGE = "nvtx-{}"
+_UUID = re.compile(r"(?:(?:gpu|mig)-)*(?:0x)?[0-9a-f-]{8,}|uuid-\d+", re.IGNORECASE)
 
 
 class Names:
@@ -87,6 +88,10 @@ class Names:
         if text not in self._wholes:
             self._wholes[text] = self._numbered(_RANGE)
         return self._wholes[text]
+
+    def uuid(self, text: str) -> str:
+        """Return a uuid as it is, and a name for what else stands in its place."""
+        return text if _UUID.fullmatch(text) else self.alias("uuid", text)
 
     def alias(self, kind: str, text: str) -> str:
         """Return a name for a text that must not be told, of letters, digits and a dash."""

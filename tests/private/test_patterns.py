@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from nsysoffload.redaction.patterns import looks_private
+from nsysoffload.private.patterns import looks_private
 
 
 def private_parts(text: str) -> list[tuple[str, str]]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nsysoffload.redaction.names import Names
-from nsysoffload.redaction.words import Words
+from nsysoffload.private.names import Names
+from nsysoffload.private.words import Words
 
 
 def test_equal_parts_get_one_marker_and_different_ones_two():
