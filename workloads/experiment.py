@@ -10,6 +10,9 @@ from pathlib import Path
 import jax
 
 from nsysoffload.errors import UsageError
+from nsysoffload.recorders.predict.bundle import zipped
+from nsysoffload.recorders.predict.compile import without_folders
+from nsysoffload.trace.workload import is_offload
 from workloads import loop, memory
 from workloads.data import Source
 from workloads.flops import flops
@@ -17,7 +20,6 @@ from workloads.instrument import CudaSwitch, Switch, cuda_runtime
 from workloads.jax_profile import JaxProfile
 from workloads.loop import Plan, StepRecord
 from workloads.manifest import Manifest, Needs, Offload, Program, needs, speed, xla_flags
-from workloads.policies import is_offload
 from workloads.step import Step
 
 __all__ = ["train"]
@@ -31,6 +33,7 @@ def train(
     offload_optimizer: bool,
     seed: int,
     profile: Path | None = None,
+    module: Path | None = None,
     progress: Callable[[StepRecord], None],
     say: Callable[[str], None],
 ) -> Manifest:
@@ -49,6 +52,8 @@ def train(
     profile : Path, optional
         Folder for a profile of `jax.profiler`; without one a profiler outside is told when to
         record.
+    module : Path, optional
+        File for the text of the compiled program, gzipped: its operations as a trace names them.
     progress : function
         Called with each step's record as soon as it is known.
     say : function
@@ -71,6 +76,8 @@ def train(
         began = time.perf_counter()
         compiled = step.jitted.lower(step.state, step.tokens).compile()
         compile_s = time.perf_counter() - began
+        if module:
+            module.write_bytes(zipped(without_folders(compiled.as_text())))
         used = needs(memory.memory(compiled))
         offload = _offload(step, used, note)
         switch = JaxProfile(profile) if profile else _cuda_switch(step, note)

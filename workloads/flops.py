@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from workloads.config import Config
 
-__all__ = ["Flops", "flops"]
+__all__ = ["Flops", "Published", "flops", "published_flops"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,65 @@ def flops(config: Config, batch: int, seq: int) -> Flops:
         attention=attention * 7 // 2,
         recompute=projections + mlp - down + attention,
     )
+
+
+@dataclass(frozen=True)
+class Published:
+    """Operations of a step over all devices, as published figures in TFLOP/s/device count them.
+
+    Attributes
+    ----------
+    weights : int
+        Products with weights, forward and backward.
+    attention : int
+        Scores and their products with the values, causal half only, forward and backward.
+    """
+
+    weights: int
+    attention: int
+
+    @property
+    def total(self) -> int:
+        """Operations that are divided by the time of a step and the number of devices."""
+        return self.weights + self.attention
+
+
+def published_flops(config: Config, batch: int, seq: int) -> Published:
+    """Count the operations of a step by the convention of MaxText's TFLOP/s/device.
+
+    Parameters
+    ----------
+    config : Config
+        The model.
+    batch, seq : int
+        Sequences of a step over all devices, and tokens of each.
+
+    Notes
+    -----
+    That of ``calculate_tflops_training_per_device`` in MaxText's ``maxtext_utils.py``, as of
+    revisions 020763f (``src/MaxText``) and 00902f3 (``src/maxtext/utils``), which count both models
+    of the study alike:
+
+    - Weights: 6 operations for each that a token meets, that is 3 times the forward pass: queries,
+      keys, values and output of the attention (of latent attention each of its matrices), gate, up
+      and down of the MLP, the output layer. Of experts the shared ones and those a token is routed
+      to, without their capacity, and the router. The table that tokens are looked up in costs
+      nothing, and neither do norms.
+    - Attention: both products, keys and values with their own widths, 3 times the forward pass
+      (`flops` counts 3.5 times: a fused kernel makes the scores again).
+    - Half of the square of positions, for the causal mask. Earlier revisions counted all of it, as
+      Megatron-LM once did: by them ``attention`` is twice as large.
+    - What is recomputed counts for nothing, so that a step with rematerialisation has the same
+      operations as one without, and so do the optimizer and everything that is no product.
+    """
+    c, tokens = config, batch * seq
+    active = c.layers * _projections(c) + c.dense_layers * 3 * c.embed * c.ffw + c.vocab * c.embed
+    if c.experts:
+        e = c.experts
+        met = (e.active + e.shared) * 3 * c.embed * e.ffw
+        active += c.moe_layers * (met + c.embed * e.count)
+    attention = batch * seq * seq * c.heads * (c.head + c.value_head) * c.layers
+    return Published(weights=6 * tokens * active, attention=3 * attention)
 
 
 def _projections(c: Config) -> int:

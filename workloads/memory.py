@@ -1,20 +1,17 @@
 """Memory of a compiled step, and the bytes that its policy says it offloads."""
 
 from collections.abc import Iterable
-from math import prod
 from typing import Any
 
 import jax
 
 from nsysoffload.recorders.predict.memory import Memory
-from workloads.names import named_bytes
-from workloads.policies import is_offload
-from workloads.sharding import batch_shards
+from nsysoffload.trace.workload import is_offload
+from workloads.names import named_bytes, parts
+from workloads.placement import is_placement, placement
 from workloads.step import Step
 
 __all__ = ["declared_offload", "memory", "peak_bytes"]
-
-_SPLIT_BY_TENSOR = {"query", "key", "value", "attention_out", "mlp_gate", "mlp_up"}
 
 
 def memory(compiled: Any) -> Memory:
@@ -42,9 +39,6 @@ def peak_bytes(devices: Iterable[jax.Device]) -> int | None:
 def declared_offload(step: Step) -> dict[str, int] | None:
     """Bytes that a step moves to the host and back, by name, for one device and direction.
 
-    Values are split as their axes are: all by the batch, those with heads or an MLP's inner width
-    by ``tensor`` as well.
-
     Returns
     -------
     dict of str to int, or None
@@ -52,14 +46,10 @@ def declared_offload(step: Step) -> dict[str, int] | None:
     """
     if not is_offload(step.policy):
         return {}
-    kind, _, chosen = step.policy.partition(":")
-    if kind != "offload":
+    if step.policy == "offload-dots":
         return None
     sizes = named_bytes(step.config, step.batch, step.seq, attention=step.attention)
-    names = [name.strip() for name in chosen.split(",")] if chosen else list(sizes)
-    return {name: sizes[name].total // _parts(step, name) for name in names}
-
-
-def _parts(step: Step, name: str) -> int:
-    tensor = step.mesh.shape.get("tensor", 1) if name in _SPLIT_BY_TENSOR else 1
-    return prod((batch_shards(step.mesh), tensor))
+    names = list(sizes)
+    if is_placement(step.policy):
+        names = list(placement(step.policy, sizes).offloaded)
+    return {name: sizes[name].total // parts(name, step.mesh.shape) for name in names}

@@ -6,11 +6,13 @@ none: the layer's output is the next layer's input, and no gradient needs the ML
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 
 from workloads.config import Config
+from workloads.sharding import RULES
 
-__all__ = ["NAMES", "NamedBytes", "named_bytes", "names"]
+__all__ = ["NAMES", "NamedBytes", "named_bytes", "names", "parts"]
 
 NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -26,6 +28,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+_SPLIT_BY_TENSOR = {"query", "key", "value", "attention_out", "mlp_gate", "mlp_up"}
 _MOE_ONLY = {"moe_dispatch", "mlp_down"}
 _BF16 = 2
 _32_BITS = 4
@@ -95,6 +98,23 @@ def named_bytes(
         name: NamedBytes(*sizes[name], dense_layers=c.dense_layers, moe_layers=c.moe_layers)
         for name in names(c)
     }
+
+
+def parts(name: str, axes: Mapping[str, int]) -> int:
+    """Devices of a mesh that a name's values are split over.
+
+    They are split as their axes are: all by the batch, those with heads or an MLP's inner width by
+    ``tensor`` as well.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    axes : mapping of str to int
+        Lengths of the mesh's axes.
+    """
+    over = (*RULES["batch"], "tensor") if name in _SPLIT_BY_TENSOR else RULES["batch"]
+    return prod(axes.get(axis, 1) for axis in over)
 
 
 def _expert_inner(c: Config, batch: int, seq: int) -> int:

@@ -1,14 +1,19 @@
 """What a layer's forward pass leaves for its backward pass, and where: kept, offloaded, or not.
 
-======================  ===========================================================
-``none``                everything is kept: no rematerialisation
-``remat``               nothing is kept: the backward pass runs the layer again
-``dots``                results of matrix products with weights are kept
-``offload``             all named values go to pinned host memory
-``offload:NAME,NAME``   these do, the rest is rematerialised
-``offload-dots``        results of matrix products with weights go to host memory
-``save:NAME,NAME``      these are kept, the rest is rematerialised
-======================  ===========================================================
+==============================  ===========================================================
+``none``                        everything is kept: no rematerialisation
+``remat``                       nothing is kept: the backward pass runs the layer again
+``dots``                        results of matrix products with weights are kept
+``offload``                     all named values go to pinned host memory
+``offload:NAME,NAME``           these do, the rest is rematerialised
+``offload-dots``                results of matrix products with weights go to host memory
+``save:NAME,NAME``              these are kept, the rest is rematerialised
+``offload:NAME,..+save:NAME``   some go to host memory, some are kept; in either order
+==============================  ===========================================================
+
+``remat`` is a little less than nothing kept: a layer's input, which the loop over the layers hands
+on, stays on the device. To save ``layer_input`` is the same and costs nothing; to offload it is
+what frees the device of it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,8 +25,10 @@ from jax.ad_checkpoint import Offloadable, Recompute, Saveable, name_p
 
 from nsysoffload.errors import UsageError
 from nsysoffload.recorders.predict.versions import WRONG_GRADIENTS
+from nsysoffload.trace.workload import is_offload
+from workloads.placement import Placement, is_placement, placement
 
-__all__ = ["POLICIES", "Policy", "check_version", "is_offload", "policy"]
+__all__ = ["POLICIES", "Policy", "check_version", "policy"]
 
 Policy = Callable[..., Any]
 """What ``jax.checkpoint`` takes: a primitive and its parameters to keep, offload or recompute."""
@@ -34,14 +41,15 @@ _DOTS = jax.checkpoint_policies
 _CUDNN_ATTENTION = "dot_product_attention_fwd_wrapper"
 
 
-def _named(chosen: Iterable[str], verdict: Any) -> Policy:
-    chosen = frozenset(chosen)
+def _placed(places: Placement) -> Policy:
+    verdicts: dict[str, Any] = dict.fromkeys(places.offloaded, _HOST)
+    verdicts |= dict.fromkeys(places.saved, Saveable)
 
     def decide(primitive: Any, *_: Any, **parameters: Any) -> Any:
         name = parameters["name"] if primitive is name_p else None
         if primitive.name == _CUDNN_ATTENTION:
             name = "attention_out"
-        return verdict if name in chosen else Recompute
+        return verdicts.get(name or "", Recompute)
 
     return decide
 
@@ -51,12 +59,11 @@ POLICIES: Mapping[str, Callable[[Iterable[str]], Policy | None]] = MappingProxyT
         "none": lambda names: None,
         "remat": lambda names: _DOTS.nothing_saveable,
         "dots": lambda names: _DOTS.dots_with_no_batch_dims_saveable,
-        "offload": lambda names: _named(names, _HOST),
+        "offload": lambda names: _placed(Placement(offloaded=tuple(names))),
         "offload-dots": lambda names: _DOTS.offload_dot_with_no_batch_dims("device", "pinned_host"),
-        "save": lambda names: _named(names, Saveable),
     }
 )
-"""Policies by name, each made from the names it is about."""
+"""Policies that name no values, each made from the names that the model has."""
 
 
 def policy(text: str, names: Iterable[str]) -> Policy | None:
@@ -77,29 +84,16 @@ def policy(text: str, names: Iterable[str]) -> Policy | None:
     Raises
     ------
     UsageError
-        If there is no such policy, or the model has no such name.
+        If there is no such policy, the model has no such name, or a name is given twice.
     """
-    kind, colon, rest = text.partition(":")
-    if kind not in POLICIES or (colon and kind not in ("offload", "save")) or text == "save":
-        usual = ", ".join(kind for kind in POLICIES if kind != "save")
-        raise UsageError(
-            f"There is no policy '{text}'; choose one of {usual}, offload:NAME,... or "
-            f"save:NAME,..., where NAME is one of {', '.join(names)}."
-        )
-    if not colon:
-        return POLICIES[kind](names)
-    chosen = [name.strip() for name in rest.split(",")]
-    unknown = [name for name in chosen if name not in names]
-    if unknown:
-        raise UsageError(
-            f"The model names no value '{unknown[0]}'; choose from {', '.join(names)}."
-        )
-    return POLICIES[kind](chosen)
-
-
-def is_offload(text: str) -> bool:
-    """Whether a policy moves activations to host memory."""
-    return text.partition(":")[0] in ("offload", "offload-dots")
+    if text in POLICIES:
+        return POLICIES[text](names)
+    if is_placement(text):
+        return _placed(placement(text, names))
+    raise UsageError(
+        f"There is no policy '{text}'; choose one of {', '.join(POLICIES)}, offload:NAME,..., "
+        f"save:NAME,... or both joined by '+', where NAME is one of {', '.join(names)}."
+    )
 
 
 def check_version(policy: str, version: str) -> None:

@@ -46,7 +46,7 @@ class _Command(click.Command):
     show_default=True,
     metavar="P",
     help="What to keep of the forward pass: none, remat, dots, offload, offload-dots, "
-    "offload:NAME,NAME or save:NAME,NAME.",
+    "offload:NAME,NAME, save:NAME,NAME, or both joined by '+'.",
 )
 @click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Steps.")
 @click.option(
@@ -167,6 +167,7 @@ def main(
     logging.getLogger("jax._src.xla_bridge").addFilter(_without_traceback)
     import jax
 
+    from nsysoffload.trace.run_folder import MODULE
     from workloads import experiment, loop, manifest
     from workloads.config import model as model_named
     from workloads.distributed import join
@@ -200,6 +201,7 @@ def main(
         offload_optimizer=offload_optimizer,
         seed=seed,
         profile=jax_profile,
+        module=folder / MODULE,
         progress=lambda record: say(_progress(record)),
         say=say,
     )

@@ -10,7 +10,10 @@ from nsysoffload.cli.compare import compare
 from nsysoffload.cli.demo import demo
 from nsysoffload.cli.doctor import doctor
 from nsysoffload.cli.options import CONTEXT, Group, debug_option
+from nsysoffload.cli.plan import plan
+from nsysoffload.cli.profile import profile
 from nsysoffload.cli.redact import redact
+from nsysoffload.cli.study import study
 
 __all__ = ["main"]
 
@@ -45,4 +48,7 @@ main.add_command(capture)
 main.add_command(compare)
 main.add_command(demo)
 main.add_command(doctor)
+main.add_command(profile)
+main.add_command(plan)
 main.add_command(redact)
+main.add_command(study)

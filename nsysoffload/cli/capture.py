@@ -64,9 +64,9 @@ def _what_options(command: Callable[..., None]) -> Callable[..., None]:
             multiple=True,
             metavar="NAME[=WORDS]",
             help="What to keep of the forward pass: none, remat, dots, offload, offload-dots, "
-            "offload:NAME,NAME or save:NAME,NAME; with CMD any name. WORDS are added to the "
-            "command, leading ones such as XLA_FLAGS=... set its environment. May be given several "
-            "times.  [default: offload, or CMD as it is]",
+            "offload:NAME,NAME, save:NAME,NAME, or both joined by '+'; with CMD any name. WORDS "
+            "are added to the command, leading ones such as XLA_FLAGS=... set its environment. May "
+            "be given several times.  [default: offload, or CMD as it is]",
         ),
         click.option(
             "--mesh", default="", metavar="AXES", help="GPUs by axis, such as fsdp=8,tensor=2."
@@ -158,7 +158,7 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
             "--expect-offload",
             metavar="SIZE",
             help="Bytes that each GPU moves to the host and back per step, such as 16GiB; for "
-            "variants whose name begins with 'offload'.",
+            "variants that offload by their name.",
         ),
         click.option(
             "--bare/--no-bare",
@@ -334,6 +334,7 @@ def _measure(
     from nsysoffload.recorders.measured.capture import Capture
     from nsysoffload.recorders.measured.failures import RunFailed
     from nsysoffload.recorders.variants import ALONE, parse_variants
+    from nsysoffload.trace.workload import is_offload
 
     request = _request(model, command, options)
     folder = Path(output) if output else Path("runs", model or _name(command))
@@ -344,7 +345,7 @@ def _measure(
             for planned in capture.planned(variant):
                 click.echo(planned)
         return
-    offload = bool(model) and any(variant.name.startswith("offload") for variant in wanted)
+    offload = bool(model) and any(is_offload(variant.name) for variant in wanted)
     _preflight(chosen, request, folder, options["nsys"], offload)
     try:
         runs = capture.runs(wanted)

@@ -43,8 +43,13 @@ class Target:
         GPUs that reach each other over NVLink in the usual machine.
     link : str
         Host link, a key of `nsysoffload.hardware.LINKS`.
+    host_memory_bytes : int
+        Host memory that there is for each GPU in the usual machine: that of its CPU, shared evenly
+        among the GPUs. What the system and other programs take is not off.
     source : str
         Where the figures stand.
+    host_source : str
+        Where the host memory stands.
     """
 
     key: str
@@ -62,7 +67,9 @@ class Target:
     nvlink_gbps: float
     nvlink_domain: int
     link: str
+    host_memory_bytes: int
     source: str
+    host_source: str
 
     def flops_per_ns(self, dtype: str) -> float:
         """Dense peak for products of an element type.
@@ -91,6 +98,8 @@ class Target:
 
 _DRIVER = "memory, L2, clock and HBM rate: openxla/xla, xla/backends/gpu/target_config/specs"
 _NVL72 = "peaks: NVIDIA {} NVL72 data sheet, a 72nd of the rack, sparse figures halved"
+_GRACE = "NVIDIA {} NVL72 data sheet: up to 17 TB of LPDDR5X, 480 GB per Grace, which has two GPUs"
+_DGX = "NVIDIA DGX {}: 2 TB of system memory, an eighth per GPU"
 _HGX = "peaks: NVIDIA HGX {} data sheet, an eighth of the board, sparse figures halved"
 
 _TARGETS = (
@@ -110,8 +119,10 @@ _TARGETS = (
         nvlink_gbps=450.0,
         nvlink_domain=4,
         link="gh200",
+        host_memory_bytes=120_000_000_000,
         source="memory and HBM rate: NVIDIA GH200 Grace Hopper Superchip data sheet, 96 GB and "
         "4 TB/s; the rest as H100, the same chip; domain: nodes of four, as in JUPITER and Alps",
+        host_source="NVIDIA GH200 120GB: 120 GB of LPDDR5X, by its name; others have up to 480 GB",
     ),
     Target(
         key="gb200",
@@ -129,7 +140,9 @@ _TARGETS = (
         nvlink_gbps=900.0,
         nvlink_domain=72,
         link="gb200",
+        host_memory_bytes=240_000_000_000,
         source=f"{_NVL72.format('GB200')}; {_DRIVER}",
+        host_source=_GRACE.format("GB200"),
     ),
     Target(
         key="gb300",
@@ -147,7 +160,9 @@ _TARGETS = (
         nvlink_gbps=900.0,
         nvlink_domain=72,
         link="gb300",
+        host_memory_bytes=240_000_000_000,
         source=f"{_NVL72.format('GB300')}, fp32 as GB200; {_DRIVER}",
+        host_source=_GRACE.format("GB300"),
     ),
     Target(
         key="h100",
@@ -165,7 +180,9 @@ _TARGETS = (
         nvlink_gbps=450.0,
         nvlink_domain=8,
         link="pcie5x16",
+        host_memory_bytes=250_000_000_000,
         source=f"peaks: NVIDIA H100 Tensor Core GPU Architecture, SXM5; {_DRIVER}",
+        host_source=_DGX.format("H100"),
     ),
     Target(
         key="h200",
@@ -183,7 +200,9 @@ _TARGETS = (
         nvlink_gbps=450.0,
         nvlink_domain=8,
         link="pcie5x16",
+        host_memory_bytes=250_000_000_000,
         source=f"peaks: as H100, the same chip; {_DRIVER}",
+        host_source=_DGX.format("H200"),
     ),
     Target(
         key="b200",
@@ -201,7 +220,9 @@ _TARGETS = (
         nvlink_gbps=900.0,
         nvlink_domain=8,
         link="pcie5x16",
+        host_memory_bytes=250_000_000_000,
         source=f"{_HGX.format('B200')}; {_DRIVER}",
+        host_source=f"{_DGX.format('B200')}; upgradable to 4 TB",
     ),
     Target(
         key="b300",
@@ -219,7 +240,9 @@ _TARGETS = (
         nvlink_gbps=900.0,
         nvlink_domain=8,
         link="pcie5x16",
+        host_memory_bytes=250_000_000_000,
         source=f"{_HGX.format('B300')}; {_DRIVER}",
+        host_source=f"{_DGX.format('B300')}; configurable to 4 TB",
     ),
     Target(
         key="a100",
@@ -237,7 +260,9 @@ _TARGETS = (
         nvlink_gbps=300.0,
         nvlink_domain=8,
         link="pcie4x16",
+        host_memory_bytes=250_000_000_000,
         source=f"peaks: NVIDIA A100 data sheet, 80 GB SXM; {_DRIVER}",
+        host_source=f"{_DGX.format('A100 640GB')}; 1 TB in that with 40 GB GPUs",
     ),
 )
 

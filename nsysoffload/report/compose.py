@@ -88,11 +88,12 @@ def compose(
     total = _total(devices)
     trace = timeline.trace.source
     prediction, recording = trace.prediction, run.recording
-    made = prediction.preset if prediction else None
-    preset = recording.xla_preset if recording else made
+    made = (prediction.preset, prediction.flags) if prediction else (None, ())
+    preset, flags = (recording.xla_preset, recording.xla_flags) if recording else made
     found = findings(
         [(device.id, one, device.per_step) for device, one in zip(devices, examined, strict=True)],
         preset,
+        flags,
     )
     found_by = examined[0].steps.found_by
     report = Report(

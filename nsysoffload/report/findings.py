@@ -1,6 +1,6 @@
 """Diagnosis -> findings of the report: what a cause costs per step, in sentences."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,9 @@ _NOTED = ("pageable_memory", "host_sync", "kernel_copy")  # said even where they
 
 
 def findings(
-    devices: Sequence[tuple[str, Examined, PerStep | None]], preset: str | None = None
+    devices: Sequence[tuple[str, Examined, PerStep | None]],
+    preset: str | None = None,
+    flags: Collection[str] = (),
 ) -> tuple[Finding, ...]:
     """Write the findings of all devices, worst first, then the notes.
 
@@ -37,10 +39,12 @@ def findings(
         Id of each device, what is known of it, and the medians of its steps.
     preset : str, optional
         Name of the XLA flags of the run: what is on already is not advised.
+    flags : collection of str, optional
+        Those flags, as ``--name=value``.
     """
     moving = {name: device.measurements.moving for name, device, _ in devices}
     found = [
-        replace(_shared(finding, moving), advice=_fitting(finding, step, preset))
+        replace(_shared(finding, moving), advice=_fitting(finding, device, step, preset, flags))
         for name, device, step in devices
         for finding in _of_device(name, device)
     ]
@@ -193,13 +197,21 @@ def _shared(finding: Finding, moving: Mapping[str, Intervals]) -> Finding:
 # --- Sentences ---
 
 
-def _fitting(finding: Finding, step: PerStep | None, preset: str | None) -> str:
+def _fitting(
+    finding: Finding,
+    device: Examined,
+    step: PerStep | None,
+    preset: str | None,
+    flags: Collection[str],
+) -> str:
     """Fit the advice to the run: what is on already, and what the change would save here."""
     advice = finding.advice
     if finding.cause != "issued_too_late":
         return advice
-    if preset and preset.startswith("pipelined"):
-        advice = _PIPELINED[preset != "pipelined"]
+    if (preset or "").startswith("pipelined") or _PIPELINING in flags:
+        advice = _PIPELINED[_DOUBLE_BUFFERING in flags or "double-buffering" in (preset or "")]
+        if device.measurements.has_xla and not any(_PROFILE_FLAG in flag for flag in flags):
+            advice += _PROFILE
     earlier = [w for w in step.what_if if w.name == "prefetch_one_layer_earlier"] if step else []
     if earlier and earlier[0].saving_ns:
         advice += (
@@ -209,6 +221,14 @@ def _fitting(finding: Finding, step: PerStep | None, preset: str | None) -> str:
     return advice
 
 
+_PIPELINING = "--xla_gpu_enable_pipelined_host_offloading=true"
+_DOUBLE_BUFFERING = "--xla_gpu_enable_while_loop_double_buffering=true"
+_PROFILE_FLAG = "--xla_gpu_pgle_profile_file_or_directory_path="
+_PROFILE = (
+    " XLA places them by built-in costs, which know nothing of this program. With several GPUs,"
+    " give it the times of this trace: write them with nsysoffload profile, whose --check says what"
+    " they change, and record again with that profile."
+)
 _PIPELINED = (
     "Pipelined offloading is on already and leaves these copies exposed: add"
     " --xla_gpu_enable_while_loop_double_buffering=true (preset pipelined+double-buffering), or"

@@ -56,9 +56,12 @@ def _profile(folder: Path) -> Path:
     latest = next((files for files in reversed(found) if files), [])
     if not latest:
         runs = sorted(place.parent.name for place in folder.glob("*/trace.sqlite"))
-        advice = f"name one of its runs, such as {_spoken(folder) / runs[0]}" if runs else "name a trace"
+        advice = (
+            f"name one of its runs, such as {_spoken(folder) / runs[0]}" if runs else "name a trace"
+        )
         raise TraceError(
-            f"{_spoken(folder)} is a folder without a trace.sqlite or a profile of jax.profiler; {advice}."
+            f"{_spoken(folder)} is a folder without a trace.sqlite or a profile of jax.profiler;"
+            f" {advice}."
         )
     if len(latest) > 1:
         names = ", ".join(file.name for file in latest[:_SHOWN])

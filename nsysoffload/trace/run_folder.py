@@ -20,6 +20,7 @@ from nsysoffload.trace.workload import Workload
 
 __all__ = [
     "MANIFEST",
+    "MODULE",
     "Numerics",
     "Recording",
     "RunFolder",
@@ -31,6 +32,9 @@ __all__ = [
 
 MANIFEST = "nsysoffload-run/1"
 """Schema of the manifests of runs."""
+
+MODULE = "schedule.hlo.gz"
+"""Name of the compiled program's text in the folder of a run."""
 
 _FILE = "manifest.json"
 _TRACE = "trace.sqlite"

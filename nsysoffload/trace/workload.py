@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Workload"]
+__all__ = ["Workload", "is_offload"]
 
 
 @dataclass(frozen=True)
@@ -24,3 +24,14 @@ class Workload:
     def tokens(self) -> int:
         """Return the tokens of a step over all devices."""
         return self.batch * self.seq
+
+
+def is_offload(variant: str) -> bool:
+    """Tell by its name whether a variant is to offload; as a policy it may say so in its end.
+
+    Examples
+    --------
+    >>> is_offload("offload-dots"), is_offload("save:query+offload:key"), is_offload("save:query")
+    (True, True, False)
+    """
+    return variant.startswith("offload") or "+offload:" in variant

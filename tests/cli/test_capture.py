@@ -127,8 +127,8 @@ def test_an_option_out_of_its_choices_is_a_usage_error(run, tmp_path, words, sen
             ["--variant", "ofload"],
             2,
             "There is no policy 'ofload'; choose one of none, remat, dots, offload, offload-dots,"
-            " offload:NAME,... or save:NAME,..., where NAME is one of layer_input, query, key,"
-            " value, attention_out, mlp_gate, mlp_up.",
+            " offload:NAME,..., save:NAME,... or both joined by '+', where NAME is one of"
+            " layer_input, query, key, value, attention_out, mlp_gate, mlp_up.",
             id="policy",
         ),
         pytest.param(

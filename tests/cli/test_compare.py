@@ -68,7 +68,8 @@ def test_a_folder_of_runs_is_compared_whole_the_rematerialised_as_base(run, tmp_
     result = run("runs")
     assert result.exit_code == 0
     assert "Of 3 runs offload is fastest." in result.stdout
-    found = json.loads(Path("reports/compare/runs/remat-vs-dots-and-1-more/report.json").read_text())
+    folder = Path("reports/compare/runs/remat-vs-dots-and-1-more")
+    found = json.loads((folder / "report.json").read_text())
     assert [r["name"] for r in (found["base"], *found["new"])] == ["remat", "dots", "offload"]
 
 

@@ -25,6 +25,16 @@ def test_fewer_bits_are_never_slower(target):
     assert target.flops_per_ns("f16") == target.flops_per_ns("bf16")
 
 
+@pytest.mark.parametrize(
+    ("key", "machine_gb", "gpus"),
+    [("gb200", 480, 2), ("gb300", 480, 2), ("gh200", 120, 1), ("h100", 2000, 8), ("b200", 2000, 8)],
+)
+def test_the_gpus_of_a_machine_share_its_host_memory_evenly(key, machine_gb, gpus):
+    target = TARGETS[key]
+    assert gpus * target.host_memory_bytes == machine_gb * 10**9
+    assert target.host_source
+
+
 # Dense multiply-adds per clock of the four tensor units of an SM, for bf16.
 @pytest.mark.parametrize(
     ("key", "per_unit"), [("a100", 256), ("h100", 512), ("b200", 1024), ("gb200", 1024)]

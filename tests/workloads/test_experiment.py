@@ -1,4 +1,6 @@
+import gzip
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -93,3 +95,11 @@ def test_another_failure_of_xla_is_a_sentence_as_well(step):
     with pytest.raises(UsageError) as error:
         trained(replace(step, init=broken))
     assert str(error.value) == "XLA gave up (INTERNAL: ptxas crashed); change what it refuses."
+
+
+def test_the_compiled_program_is_kept_without_the_folders_of_its_sources(step, tmp_path):
+    trained(step, module=tmp_path / "module.gz")
+    text = gzip.decompress((tmp_path / "module.gz").read_bytes()).decode()
+    assert text.startswith("HloModule jit_count, is_scheduled=true")
+    assert "test_experiment.py" in text
+    assert str(Path(__file__).parent) not in text

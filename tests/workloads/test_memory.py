@@ -41,6 +41,11 @@ def test_offload_declares_all_names(step):
     ]
 
 
+def test_a_mixed_policy_declares_what_it_offloads(step):
+    declared = declared_offload(step("save:mlp_up+offload:key"))
+    assert declared == {"key": 240 * 2 * 32}
+
+
 def test_declared_bytes_are_those_of_bf16_values_in_all_layers(step):
     # 3 layers * 40 tokens * 2 bytes = 240 for each unit of width
     declared = declared_offload(step("offload:mlp_up,layer_input,key"))

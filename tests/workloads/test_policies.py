@@ -2,10 +2,11 @@ import jax
 import pytest
 
 from nsysoffload.errors import UsageError
+from nsysoffload.trace.workload import is_offload
 from tests.workloads.jaxprs import equations
 from workloads.config import MODELS
 from workloads.names import named_bytes, names
-from workloads.policies import POLICIES, check_version, is_offload, policy
+from workloads.policies import POLICIES, check_version, policy
 from workloads.sharding import make_mesh
 from workloads.step import build
 
@@ -25,6 +26,12 @@ def moved_bytes(jaxpr, space):
 def traced(model, text, devices):
     step = build(MODELS[model], mesh=make_mesh(devices[:1], {}), policy=text, batch=2, seq=64)
     return step.jitted.trace(step.state, step.tokens).jaxpr.jaxpr
+
+
+def products(jaxpr):
+    """Matrix products that a step runs."""
+    named = ((equation.primitive.name, times) for equation, times in equations(jaxpr))
+    return sum(times for name, times in named if name == "dot_general")
 
 
 def primitives(jaxpr):
@@ -55,7 +62,7 @@ def test_no_policy_means_no_checkpoint_and_remat_moves_nothing(devices):
     assert "device_put" not in plain | remat
 
 
-@pytest.mark.parametrize("text", [*(kind for kind in POLICIES if kind != "save"), "save:query"])
+@pytest.mark.parametrize("text", [*POLICIES, "save:query", "offload:query+save:layer_input"])
 def test_every_policy_can_be_asked_for(text):
     assert (policy(text, NAMES) is None) == (text == "none")
 
@@ -66,7 +73,8 @@ def test_an_unknown_policy_is_refused_with_those_there_are(text):
         policy(text, NAMES)
     assert str(error.value) == (
         f"There is no policy '{text}'; choose one of none, remat, dots, offload, offload-dots, "
-        "offload:NAME,... or save:NAME,..., where NAME is one of layer_input, query."
+        "offload:NAME,..., save:NAME,... or both joined by '+', where NAME is one of layer_input, "
+        "query."
     )
 
 
@@ -79,14 +87,39 @@ def test_a_name_that_the_model_lacks_is_refused_with_those_it_has(text):
     )
 
 
-def test_only_policies_with_offload_in_front_offload():
-    offloading = [text for text in (*POLICIES, "offload:query") if is_offload(text)]
-    assert offloading == ["offload", "offload-dots", "offload:query"]
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("save:query,query", "has query twice; a value has one place, name it once."),
+        ("save:query+offload:query", "has query twice; a value has one place, name it once."),
+        ("save:query+save:layer_input", "has two parts of a kind; join their names by commas."),
+    ],
+)
+def test_a_value_has_one_place(text, sentence):
+    with pytest.raises(UsageError) as error:
+        policy(text, NAMES)
+    assert str(error.value) == f"Policy '{text}' {sentence}"
+
+
+@pytest.mark.parametrize("text", ["offload:query,key+save:value", "save:value+offload:key,query"])
+def test_a_mixed_policy_moves_some_values_and_keeps_others_on_the_device(text, devices):
+    sizes = named_bytes(MODELS["tiny"], 2, 64, attention="xla")
+    moved = moved_bytes(traced("tiny", text, devices), jax.memory.Space.Host)
+    assert moved == sizes["query"].total + sizes["key"].total
+    only = traced("tiny", "offload:query,key", devices)
+    # The values are kept, so the backward pass has one product with weights less to make again.
+    assert products(traced("tiny", text, devices)) == products(only) - MODELS["tiny"].layers
+
+
+def test_only_policies_that_say_so_offload():
+    mixed = ("save:key+offload:query", "offload:query+save:key", "save:query")
+    offloading = [text for text in (*POLICIES, *mixed) if is_offload(text)]
+    assert offloading == ["offload", "offload-dots", *mixed[:2]]
 
 
 @pytest.mark.parametrize("version", ["0.10.2", "0.11.0"])
 def test_releases_with_wrong_gradients_may_not_offload(version):
-    for text in ("offload", "offload-dots", "offload:query"):
+    for text in ("offload", "offload-dots", "offload:query", "save:query+offload:key"):
         with pytest.raises(UsageError, match=rf"jax {version} .*openxla/xla#46231.*0\.11\.1"):
             check_version(text, version)
     check_version("remat", version)

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from nsysoffload.recorders.measured.request import Command, Request, command_of
 from nsysoffload.recorders.ranks import rank_of
 from nsysoffload.recorders.variants import Variant
 from nsysoffload.trace.numerics import Losses, Numerics, compare, from_log, from_manifest
-from nsysoffload.trace.run_folder import MANIFEST
+from nsysoffload.trace.run_folder import MANIFEST, MODULE
 
 __all__ = ["Capture", "Run"]
 
@@ -178,6 +179,8 @@ class Capture:
         losses = from_manifest(own) if own else from_log(recorded.ended.printed)
         manifest = self._manifest(variant, recorded, own, slower, command, notes)
         manifest["recording"]["losses"] = asdict(losses)
+        with suppress(FileNotFoundError):  # only the workloads write one
+            (partial / _PROFILED / MODULE).rename(partial / MODULE)
         (partial / "manifest.json").write_text(_json(manifest), encoding="utf-8")
         self.say(f"{variant.name}: recorded in {recorded.ended.seconds:.0f} s{slower}")
         return Run(variant.name, folder, manifest, recorded, losses)

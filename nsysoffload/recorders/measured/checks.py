@@ -12,6 +12,7 @@ from nsysoffload.recorders.measured.request import Request
 from nsysoffload.recorders.variants import ALONE, Variant
 from nsysoffload.report.expected import judged_report
 from nsysoffload.report.model import Report
+from nsysoffload.trace.workload import is_offload
 
 __all__ = ["Unfit", "analyzed", "expected_bytes", "notes_on", "read_manifest"]
 
@@ -143,7 +144,7 @@ def expected_bytes(request: Request, variant: Variant, manifest: Mapping[str, An
     request, variant, manifest
         As for `notes_on`.
     """
-    offloads = variant.name.startswith(("offload", ALONE))
+    offloads = is_offload(variant.name) or variant.name.startswith(ALONE)
     if manifest:
         offloads = manifest.get("offload") is not None
     return request.expect_offload if offloads else None

@@ -1,11 +1,14 @@
 """Predict steps of the workloads, a variant each, into run folders."""
 
+import hashlib
+import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -17,7 +20,7 @@ from nsysoffload.recorders.predict.compile import Compiled, compile_program
 from nsysoffload.recorders.predict.constants import constants_for, measured
 from nsysoffload.recorders.predict.predict import STEPS, Options, Predicted, predict
 from nsysoffload.recorders.predict.run_folder import write_run
-from nsysoffload.recorders.predict.versions import VersionError
+from nsysoffload.recorders.predict.versions import JAX_VERSION, VersionError
 from nsysoffload.recorders.variants import folder_name
 from nsysoffload.trace.workload import Workload
 
@@ -29,7 +32,9 @@ __all__ = [
     "Run",
     "capture",
     "compiled",
+    "made_of",
     "options_of",
+    "recorded",
     "timed",
 ]
 
@@ -108,23 +113,51 @@ def capture(
     OffloadError
         If one cannot be compiled or timed; an earlier run stays as it was, beside ``failed.log``.
     """
-    options = options_of(request)
+    options_of(request)  # what is wrong with it is said before anything is begun
     chosen = {folder_name(variant): variant for variant in variants}  # no two runs in one folder
     cancelled = Event()
 
-    def recorded(name: str) -> Run:
-        folder, variant = directory / name, chosen[name]
-        with _logged(folder) as log:
-            program = compiled(request, variant, log, cancelled)
-        progress(f"{variant}: compiled in {program.seconds:.0f} s")
-        return timed(request, variant, program, options, folder)
+    def run(name: str) -> Run:
+        return recorded(request, chosen[name], directory / name, progress, cancelled)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
-            return list(pool.map(recorded, chosen))
+            return list(pool.map(run, chosen))
         except BaseException:
             cancelled.set()  # the others would be waited for
             raise
+
+
+def recorded(
+    request: Request,
+    variant: str,
+    folder: Path,
+    progress: Callable[[str], None] = lambda text: None,
+    cancelled: Event | None = None,
+) -> Run:
+    """Predict a step under one variant and write its run folder.
+
+    Parameters
+    ----------
+    request, progress
+        As for `capture`.
+    variant : str
+        The policy.
+    folder : Path
+        Where the run goes.
+    cancelled : Event, optional
+        Set by another thread to give up.
+
+    Raises
+    ------
+    OffloadError
+        If it cannot be compiled or timed; an earlier run stays as it was, beside ``failed.log``.
+    """
+    options = options_of(request)
+    with _logged(folder) as log:
+        program = compiled(request, variant, log, cancelled)
+    progress(f"{variant}: compiled in {program.seconds:.0f} s")
+    return timed(request, variant, program, options, folder)
 
 
 @contextmanager
@@ -156,9 +189,7 @@ def compiled(
         target=TARGETS[request.target],
         devices=_devices(request),
         arguments=_arguments(request, variant),
-        flags=xla_flags(
-            request.preset, command_buffers=request.command_buffers, extra=request.flags
-        ),
+        flags=_flags(request),
         timeout_s=request.timeout_s,
         log=log,
         cancelled=cancelled,
@@ -168,8 +199,25 @@ def compiled(
 def timed(request: Request, variant: str, program: Compiled, options: Options, folder: Path) -> Run:
     """Time a compiled step and write its run folder."""
     predicted = predict(program, replace(options, variant=variant))
-    write_run(folder, program, predicted, _arguments(request, variant))
+    made = made_of(request, variant, options)
+    write_run(folder, program, predicted, _arguments(request, variant), made)
     return Run(variant, folder, predicted)
+
+
+def made_of(request: Request, variant: str, options: Options) -> str:
+    """Return a digest of all that a run's prediction depends on.
+
+    Program and its arguments, target with its peaks, flags, constants and other options, releases
+    of the compiler and of this tool: two runs with the same digest say the same.
+    """
+    parts = {
+        "program": [_PROGRAM, _arguments(request, variant)],
+        "target": asdict(TARGETS[request.target]),
+        "flags": _flags(request),
+        "options": asdict(replace(options, variant=variant)),
+        "releases": [JAX_VERSION, version("nsysoffload")],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def options_of(request: Request) -> Options:
@@ -203,6 +251,10 @@ def options_of(request: Request) -> Options:
         steps=request.steps,
         notes=notes,
     )
+
+
+def _flags(request: Request) -> tuple[str, ...]:
+    return xla_flags(request.preset, command_buffers=request.command_buffers, extra=request.flags)
 
 
 def _devices(request: Request) -> int:

@@ -18,7 +18,7 @@ from nsysoffload.recorders.predict.process import CompileError, Process
 from nsysoffload.recorders.predict.target_config import CUDNN, target_config
 from nsysoffload.recorders.predict.versions import JAX_VERSION, check_versions
 
-__all__ = ["Compiled", "Jitted", "compile_function", "compile_program"]
+__all__ = ["Compiled", "Jitted", "compile_function", "compile_program", "without_folders"]
 
 
 # The text lists the source files of its operations; where they lie is nobody's business.
@@ -61,6 +61,11 @@ class Compiled:
     flags: tuple[str, ...]
     jax_version: str
     seconds: float
+
+
+def without_folders(text: str) -> str:
+    """Return a module's text with the names of source files alone, not where they lie."""
+    return _FOLDERS.sub(r"\1", text)
 
 
 def compile_program(
@@ -171,7 +176,7 @@ def _compile(
         }
         answer = process.answer({**request, **about}, flags, folder)
         return Compiled(
-            text=_FOLDERS.sub(r"\1", (folder / "module.hlo").read_text(encoding="utf-8")),
+            text=without_folders((folder / "module.hlo").read_text(encoding="utf-8")),
             memory=Memory(**answer["memory"]),
             target=target.key,
             devices=answer["devices"],

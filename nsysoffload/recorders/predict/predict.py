@@ -21,7 +21,7 @@ from nsysoffload.recorders.predict.simulator import Contention
 from nsysoffload.report.format import duration, size
 from nsysoffload.trace.prediction import Constant, Corner, Memory, Prediction, Range
 from nsysoffload.trace.tables import Trace
-from nsysoffload.trace.workload import Workload
+from nsysoffload.trace.workload import Workload, is_offload
 
 __all__ = ["STEPS", "Options", "Predicted", "predict", "simulated"]
 
@@ -234,7 +234,7 @@ def _notes(steps: Program, record: Record, options: Options) -> Iterable[str]:
 
 
 def _warnings(steps: Program, record: Record, options: Options) -> Iterable[str]:
-    if options.variant.startswith("offload") and not _host_copies(steps):
+    if is_offload(options.variant) and not _host_copies(steps):
         yield (
             "The policy offloads, and nothing in the schedule moves to the host: a single layer is"
             " no loop, and XLA leaves its values on the device."

@@ -30,6 +30,11 @@ _BAD_VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\w+)")
 _FAILED_ON_ALL_REDUCE = "__triton_collective"  # seen with 64 GPUs, where XLA writes that kernel
 _NO_TOOL = re.compile(r"Couldn't find a suitable version of (\w+)|(libdevice) not found")
 
+_PROFILE = "--xla_gpu_pgle_profile_file_or_directory_path="
+# With a profile, the scheduler says in the log which costs it took from it.
+_VERBOSE = "gpu_hlo_schedule=1,profile_guided_latency_estimator=2"
+_SCHEDULER_LOG = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": _VERBOSE}
+
 
 class CompileError(RecordingError):
     """A program could not be traced or compiled."""
@@ -153,6 +158,7 @@ def _environment(flags: tuple[str, ...]) -> dict[str, str]:
         "XLA_FLAGS": " ".join(flags),
         "JAX_PLATFORMS": "cpu",
         "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",  # there are no CUDA libraries to check
+        **(_SCHEDULER_LOG if any(flag.startswith(_PROFILE) for flag in flags) else {}),
     }
 
 

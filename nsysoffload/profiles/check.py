@@ -1,0 +1,286 @@
+"""What a profile changes: the program compiled again without a GPU, without it and with it.
+
+Only programs of the workloads can be made again. Everything but the times is the compiler's own
+word; the times are modelled.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from nsysoffload.comparison.ranking import Order, Ranking, ranking
+from nsysoffload.errors import UsageError
+from nsysoffload.hardware import TARGETS
+from nsysoffload.profiles.distances import Distance, distances
+from nsysoffload.profiles.files import write
+from nsysoffload.profiles.instructions import instructions
+from nsysoffload.profiles.profile import About, Made, Profile
+from nsysoffload.profiles.run import Run
+from nsysoffload.recorders.predict.compile import Compiled, compile_program
+from nsysoffload.recorders.predict.predict import Options, predict
+from nsysoffload.recorders.predict.versions import JAX_VERSION
+from nsysoffload.report.format import size
+from nsysoffload.trace.prediction import Prediction
+
+__all__ = ["PROFILE_FLAG", "Check", "Side", "Taken", "check", "refuse_others", "taken", "using"]
+
+PROFILE_FLAG = "xla_gpu_pgle_profile_file_or_directory_path"
+"""The flag by which XLA is given a profile."""
+
+_PROGRAM = "workloads.step:program"
+_ARGUMENTS = (
+    "model",
+    "policy",
+    "mesh",
+    "batch",
+    "seq",
+    "optimizer",
+    "offload_optimizer",
+    "layers",
+)
+# Flags that say where files are, which changes nothing in the program.
+_PLACES = re.compile(r"--xla_dump_\w+=.*|--\w+=PATH")
+_GROWTH = 0.005  # of the device's need; less is not worth a word
+
+_OUR_MODULE = re.compile(r"Found profile for module (\S+), using")
+_COST = re.compile(r"PGLE found cost for: (\S+)")
+_LATENCY = re.compile(r"PGLE found latency for async op (\S+)")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What XLA took from a profile, by its log.
+
+    Attributes
+    ----------
+    used : bool
+        Whether it used the profile for the module.
+    costs : int
+        How many of the profile's costs it found an instruction for.
+    unused : tuple of str
+        The others: of instructions that are made after the scheduler has run, or of no such module.
+    """
+
+    used: bool
+    costs: int
+    unused: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Side:
+    """The program without or with the profile.
+
+    Attributes
+    ----------
+    prediction : Prediction
+        The modelled step, and the memory by the compiler.
+    distances : tuple of Distance
+        How much runs beside each host copy.
+    """
+
+    prediction: Prediction
+    distances: tuple[Distance, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a profile changes.
+
+    Attributes
+    ----------
+    taken : Taken
+        What XLA took from it.
+    before, after : Side
+        Without the profile, and with it.
+    rank : Ranking
+        Of the step with the profile against that without.
+    warnings : tuple of str
+        Sentences on what speaks against the profile.
+    """
+
+    taken: Taken
+    before: Side
+    after: Side
+    rank: Ranking
+    warnings: tuple[str, ...]
+
+
+def check(made: Made, progress: Callable[[str], None] = lambda text: None) -> Check:
+    """Compile a run's program again, without and with its profile, and compare the two.
+
+    Parameters
+    ----------
+    made : Made
+        From `nsysoffload.profiles.profile.profile`.
+    progress : callable, optional
+        Called with a sentence on what is done.
+
+    Raises
+    ------
+    UsageError
+        If the program is none of the workloads, the run does not say what it was compiled for, or
+        what is compiled here is another module than what ran.
+    CompileError
+        If it cannot be compiled.
+    """
+    about, run = made.profile.about, made.run
+    _check_known(about, run)
+    progress("Compiling without and with the profile.")
+    with TemporaryDirectory(prefix="nsysoffload-") as temporary:
+        folder = Path(temporary, "profile")
+        write(made.profile, folder)
+        log = Path(temporary, "log.txt")
+        flags = _flags(run)
+        with ThreadPoolExecutor(2) as pool:
+            plain = pool.submit(_compiled, run, flags)
+            guided = pool.submit(_compiled, run, using(flags, folder), log)
+            before, after = plain.result(), guided.result()
+        found = taken(log.read_text(encoding="utf-8", errors="replace"), made.profile)
+    module = instructions(before.text)
+    refuse_others(about, module.fingerprint, before.flags)
+    sides = (_side(before, run), _side(after, run))
+    rank = ranking(sides[0].prediction, sides[1].prediction)
+    return Check(found, *sides, rank, tuple(_warnings(found, *sides, rank)))
+
+
+def using(flags: tuple[str, ...], path: Path) -> tuple[str, ...]:
+    """Return XLA's flags with those of a profile: a folder of `write`, or its file."""
+    return (*_without_profile(flags), f"--{PROFILE_FLAG}={path}")
+
+
+def _without_profile(flags: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(flag for flag in flags if not flag.startswith(f"--{PROFILE_FLAG}="))
+
+
+def refuse_others(about: About, fingerprint: str, flags: tuple[str, ...]) -> None:
+    """Refuse a profile of another program, or of other flags; XLA itself takes it silently.
+
+    Parameters
+    ----------
+    about : About
+        What the profile was made for.
+    fingerprint : str
+        Of the module that is to use it.
+    flags : tuple of str
+        That it is compiled with.
+
+    Raises
+    ------
+    UsageError
+        If they differ.
+    """
+    if about.flags is not None:
+        own, other = (_deciding(each) for each in (about.flags, flags))
+        if own != other:
+            differing = " ".join(sorted(own ^ other))
+            raise UsageError(
+                f"The profile was made with other XLA flags (different: {differing}), by which"
+                " operations have other names; make one of a run with these flags."
+            )
+    if about.fingerprint != fingerprint:
+        raise UsageError(
+            f"The profile is of the module {about.fingerprint}, and what is compiled is"
+            f" {fingerprint}: another program, other flags or another release of jax, or products"
+            " that a GPU has autotuned, which is not done here; XLA would not use the profile."
+        )
+
+
+def _deciding(flags: tuple[str, ...]) -> frozenset[str]:
+    """Leave out the flags that decide nothing about the module."""
+    return frozenset(flag for flag in _without_profile(flags) if not _PLACES.fullmatch(flag))
+
+
+def taken(log: str, profile: Profile) -> Taken:
+    """Read from a compilation's log what XLA took from a profile.
+
+    Parameters
+    ----------
+    log : str
+        Of a compilation with `using`.
+    profile : Profile
+        The profile.
+    """
+    used = profile.about.module in _OUR_MODULE.findall(log)
+    found = {*_COST.findall(log), *_LATENCY.findall(log)} if used else set()
+    unused = tuple(
+        name for name in profile.costs if name not in found and profile.outer.get(name) not in found
+    )
+    return Taken(used, len(profile.costs) - len(unused), unused)
+
+
+# --- Compiling ---
+
+
+def _check_known(about: About, run: Run) -> None:
+    program = run.program or {}
+    if not {"model", "policy"} <= program.keys():
+        raise UsageError(
+            "Only programs of the workloads can be compiled again, and nothing tells that this run"
+            " is one (no program in its manifest.json); leave out --check."
+        )
+    if run.flags is None or run.target not in TARGETS or run.devices is None:
+        raise UsageError(
+            "The run's manifest.json does not say which flags and GPU it was compiled for; leave"
+            " out --check."
+        )
+    if about.jax_version != JAX_VERSION:
+        raise UsageError(
+            f"The run is of jax {about.jax_version}, and programs are compiled here with"
+            f" {JAX_VERSION}: names differ between releases; leave out --check."
+        )
+
+
+def _flags(run: Run) -> tuple[str, ...]:
+    flags = _without_profile(run.flags or ())
+    return tuple(flag for flag in flags if not _PLACES.fullmatch(flag))
+
+
+def _compiled(run: Run, flags: tuple[str, ...], log: Path | None = None) -> Compiled:
+    program: Mapping[str, Any] = run.program or {}
+    return compile_program(
+        _PROGRAM,
+        target=TARGETS[str(run.target)],
+        devices=run.devices or 1,
+        arguments={name: program[name] for name in _ARGUMENTS if name in program},
+        flags=flags,
+        log=log,
+    )
+
+
+def _side(compiled: Compiled, run: Run) -> Side:
+    said = run.prediction
+    program = run.program or {}
+    options = Options(
+        name=said.program if said else str(program.get("model")),
+        variant=str(program.get("policy")),
+        preset=said.preset if said else "",
+        constants=said.constants if said else (),
+        workload=said.workload if said else None,
+        steps=2,  # the second is the one that counts
+    )
+    module = instructions(compiled.text)
+    return Side(predict(compiled, options).prediction, distances(compiled.text, module))
+
+
+# --- What to say ---
+
+
+def _warnings(found: Taken, before: Side, after: Side, rank: Ranking) -> Iterator[str]:
+    if not found.used:
+        yield "XLA did not use the profile: it found none for this module."
+    elif before.distances == after.distances:
+        yield "Every host copy stands where it stood without the profile."
+    if rank.order is Order.SLOWER:
+        yield "The modelled step is longer with the profile: do not use it."
+    elif rank.order is Order.CANNOT_TELL:
+        yield "Whether the step is shorter with the profile hangs on the model's constants."
+    old, new = before.prediction.memory, after.prediction.memory
+    if old and new and new.device_bytes - old.device_bytes > _GROWTH * old.device_bytes:
+        more = size(new.device_bytes - old.device_bytes)
+        yield f"The profile takes {more} more of device memory: copies that start early wait there."
+    if old and new and new.device_bytes > new.device_limit_bytes >= old.device_bytes:
+        yield "With the profile the step does not fit into the GPU any more."
