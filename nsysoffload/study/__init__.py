@@ -1,0 +1,1 @@
+"""A study: models at several batches under several variants, predicted, in one report."""
