@@ -45,7 +45,7 @@ class _Value:
     alias: str = ""
 
 
-def recompute_flops(config: Config, batch: int, seq: int, found: Found) -> NDArray[np.int64]:
+def recompute_flops(config: Config, batch: int, seq: int, found: Found) -> NDArray[np.object_]:
     """Operations that are run again in a step, over all devices, where names are kept or offloaded.
 
     Parameters
@@ -59,13 +59,16 @@ def recompute_flops(config: Config, batch: int, seq: int, found: Found) -> NDArr
 
     Returns
     -------
-    int64 array
-        Of that shape.
+    object array
+        Of that shape: Python's integers, for a large batch of a large model is beyond 64 bits.
 
     Notes
     -----
-    For cuDNN's attention, counted as in `workloads.flops`. A stack of a single layer is no loop, so
-    XLA finds the forward pass's own values in it and makes none again.
+    For cuDNN's attention, counted as in `workloads.flops`. Compiled programs run exactly that
+    again, except in a stack of a single layer. That is no loop, and XLA merges what would be made
+    again with the forward pass, so that it counts as nothing here. What is made of an offloaded
+    value is not always merged, and XLA then runs more; also, a merged operation may bear the name
+    of either.
     """
 
     def is_found(value: _Value) -> NDArray[np.bool_]:
@@ -103,23 +106,23 @@ def _named(policy: str, config: Config) -> Iterable[str]:
 
 def _all_layers(
     c: Config, batch: int, seq: int, is_found: Callable[[_Value], NDArray[np.bool_]]
-) -> NDArray[np.int64]:
+) -> NDArray[np.object_]:
     stacks = [(_dense(c, batch, seq), c.dense_layers), (_moe(c, batch, seq), c.moe_layers)]
     flops = [layers * _flops(values, is_found) for values, layers in stacks if layers > 1]
-    return np.asarray(sum(flops), np.int64)
+    return np.asarray(sum(flops), np.object_)
 
 
 def _flops(
     values: Sequence[_Value], is_found: Callable[[_Value], NDArray[np.bool_]]
-) -> NDArray[np.int64]:
+) -> NDArray[np.object_]:
     """Operations of one layer: last values first, for they say which others they need."""
     wanted: dict[str, NDArray[np.bool_]] = {}
-    total = np.zeros((), np.int64)
+    total = np.zeros((), np.object_)
     for value in reversed(values):
         again = ~is_found(value) & (wanted.get(value.name, np.False_) | value.is_needed)
         for name in value.made_of:
             wanted[name] = wanted.get(name, np.False_) | again
-        total = total + value.flops * again
+        total = total + again.astype(np.object_) * value.flops
     return total
 
 

@@ -38,9 +38,9 @@ class Space:
         Where each value goes; recomputed where neither. The first row is policy ``remat``.
     name_bytes : int64 array, shape (names,)
         Bytes of each name's values on one device, in all layers.
-    recompute_flops : int64 array, shape (placements,)
+    recompute_flops : float64 array, shape (placements,)
         Operations that are run again in a step, over all devices.
-    name_flops : int64 array, shape (names,)
+    name_flops : float64 array, shape (names,)
         How many fewer those are where a name alone is found.
     model_flops : int
         Operations of a step without any that are run again.
@@ -52,8 +52,8 @@ class Space:
     kept: Flags
     offloaded: Flags
     name_bytes: NDArray[np.int64]
-    recompute_flops: NDArray[np.int64]
-    name_flops: NDArray[np.int64]
+    recompute_flops: NDArray[np.float64]
+    name_flops: NDArray[np.float64]
     model_flops: int
     is_whole: bool
 
@@ -109,7 +109,7 @@ def space(request: Request, chosen: Sequence[str] | None = None) -> Space:
     found = (kept | offloaded).T
     alone = np.eye(len(some), dtype=bool)
     flops_of = [
-        recompute_flops(config, batch, seq, dict(zip(some, which, strict=True)))
+        recompute_flops(config, batch, seq, dict(zip(some, which, strict=True))).astype(float)
         for which in (found, alone, np.zeros((len(some), 1), bool))
     ]
     return Space(

@@ -114,7 +114,7 @@ class Study:
     statements: tuple[Statement, ...] = ()
     source: str = ""
     layers: int | None = None
-    compiles: int = 4
+    compiles: int = 6
 
     def only(self, models: Sequence[str] = (), batches: Sequence[int] = ()) -> "Study":
         """Return the study of some models and batches, of all where none are named.
