@@ -31,13 +31,11 @@ def _blocks(report: StudyReport) -> Iterator[str | Block]:
     yield _published(report)
     for group in report.groups:
         yield from _group(report, group)
-    yield Block(["### How it was made", ""], [f"- *{t}*: {_said(s)}" for t, s in _method(report)])
+    yield Block(
+        ["### How it was made", ""], [f"- *{t}*: {_said(s)}" for t, s in wording.method(report)]
+    )
     yield Block([], [f"- {prose(note)}" for note in report.notes])
     yield f"```sh\n{fmt.shorten(wording.command(report), 2_000)}\n```"
-
-
-def _method(report: StudyReport) -> list[tuple[str, str]]:
-    return wording.method(report)
 
 
 def _said(sentence: str) -> str:
@@ -49,15 +47,14 @@ def _published(report: StudyReport) -> Block:
     rows = [
         [
             prose(f"{titles[one.model]}, batch {one.batch}, {one.text}"),
-            wording.agreement(one),
+            ": ".join(filter(None, [wording.agreement(one), prose(one.remark or "")])),
             wording.published(one),
             wording.predicted(one),
-            prose(one.remark or ""),
         ]
         for one in report.published
     ]
-    columns = ["Published", "Predicted, and its range", "Remark"]
-    return table("Published and predicted", ["Figure", ""], columns, rows)
+    columns = ["Published", "Predicted, and its range"]
+    return table("Published and predicted", ["Figure", "Agrees?"], columns, rows)
 
 
 def _group(report: StudyReport, group: Group) -> Iterator[str | Block]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from nsysoffload.study.cases import Statement
+from nsysoffload.study.cases import BASE, Statement
 from nsysoffload.study.model import Judged, Row, Verdict
 
 __all__ = ["judged", "verdict"]
@@ -57,6 +57,8 @@ def _remark(statement: Statement, row: Row) -> str:
     full = " and ".join(place for place, fits in places if not fits)
     if full:
         return f"the memory of {full} is too small for the run"
+    if row.variant != BASE and not row.need.host_bytes:
+        return "the run moves nothing to the host"
     return ""
 
 

@@ -64,6 +64,14 @@ def test_without_the_run_it_cannot_be_told(kind):
     assert judged(asked, {KEY: broken}).remark == "It failed."
 
 
+def test_a_run_that_is_to_offload_and_moves_nothing_to_the_host_is_remarked_on():
+    row = replace(ROW, need=replace(ROW.need, host_bytes=0))
+    remark = "the run moves nothing to the host"
+    assert judged(said("tflops", 600.0), {KEY: row}).remark == remark
+    base = Statement("m", "remat", 1, "tflops", "it", 600.0)
+    assert judged(base, {("m", 1, "remat"): replace(row, variant="remat")}).remark is None
+
+
 def test_a_gain_without_a_base_cannot_be_told():
     found = judged(said("gain", 0.5), {KEY: replace(ROW, gain=None)})
     assert (found.agrees, found.remark) == (None, "there is no run to tell the gain against")
