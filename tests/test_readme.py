@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import nsysoffload
+from nsysoffload.recorders.predict import demo
 from nsysoffload.trace.builder import TraceBuilder
 from tests.comparison.traces import trace as with_steps
 from tests.fake_nsys.program import install
@@ -58,6 +60,11 @@ def workplace(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+def bundled(folder: Path):
+    """Return the runs of the demo, of the schedules that come with the tool."""
+    return demo.runs(folder / "demo", compiling=False, progress=print, fallen_back=print)
+
+
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme_works(command, workplace):
@@ -68,12 +75,15 @@ def test_a_command_of_the_readme_works(command, workplace):
         return
     if command.startswith("nsysoffload study "):
         # It takes half an hour, and goes on where it was interrupted.
-        study = subprocess.Popen(command.split(), stderr=subprocess.PIPE, text=True)
-        assert study.stderr
-        assert "searching the best policy" in study.stderr.readline()
-        study.send_signal(signal.SIGINT)
-        assert study.wait(60) == 130
+        with subprocess.Popen(command.split(), stderr=subprocess.PIPE, text=True) as study:
+            assert study.stderr
+            assert "searching the best policy" in study.stderr.readline()
+            study.send_signal(signal.SIGINT)
+            assert study.wait(60) == 130
         return
+    if command.startswith("nsysoffload profile "):
+        run = next(run for run in bundled(workplace) if run.variant == "offload")
+        shutil.copytree(run.folder, workplace / "runs/tiny-gb200/offload", dirs_exist_ok=True)
     if command.startswith("nsys "):
         (workplace / "step.sqlite").unlink()  # as an export of before, it would not be replaced
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
