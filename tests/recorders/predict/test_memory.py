@@ -36,3 +36,18 @@ def test_donated_arguments_count_once_on_either_side():
 def test_a_program_fits_up_to_the_last_byte(device, host, fit):
     target = replace(TARGETS["h100"], memory_bytes=100)
     assert Memory(device, 0, 0, 0, host, 0, 0, 0).fits(target) == fit
+
+
+def test_the_scheduler_plans_with_a_share_of_what_arguments_leave_of_four_fifths():
+    #  arguments and results 46; four fifths of 200 are 160: 114 left, of which 95 %
+    target = replace(TARGETS["h100"], memory_bytes=200)
+    assert STEP.planned_bytes(target) == 108
+    assert STEP.planned_bytes(target, 200) == 228
+    #  the whole device: 154 of those 114
+    assert STEP.slop_factor(target) == 135
+    assert STEP.planned_bytes(target, STEP.slop_factor(target)) <= 200 - 46
+
+
+def test_arguments_may_leave_the_scheduler_nothing():
+    target = replace(TARGETS["h100"], memory_bytes=50)
+    assert (STEP.planned_bytes(target), STEP.slop_factor(target)) == (0, 0)

@@ -271,6 +271,20 @@ def test_a_step_that_waits_for_launches_is_a_warning():
     assert predict(copies(SIZE), STEP).prediction.warnings == ()
 
 
+def test_a_program_that_the_scheduler_has_no_memory_for_is_a_warning():
+    #  GB200: 0.8 * 197.9 GB - 48.3 GB of arguments = 110 GB, of which 95 % are 104 GB
+    crowded = replace(copies(SIZE), memory=Memory(48_318_198_784, 0, 0, 110 * 10**9, 0, 0, 0, 0))
+    (warning,) = predict(crowded, STEP).prediction.warnings
+    assert warning.startswith(
+        "Temporaries take 110 GB, and XLA's scheduler may plan with 104 GB: beyond that"
+    )
+    flag = "--xla_gpu_memory_limit_slop_factor=135"
+    assert f"; --xla-flags={flag} lets it plan with the whole device." in warning
+    assert predict(replace(crowded, flags=(flag,)), STEP).prediction.warnings == ()
+    beyond = replace(crowded, memory=replace(crowded.memory, temp_bytes=200 * 10**9))
+    assert predict(beyond, STEP).prediction.warnings[0].endswith("one after the other.")
+
+
 # --- What is refused ---
 
 
