@@ -71,7 +71,7 @@ def environment(plan: Plan, candidate: Candidate) -> dict[str, str]:
     candidate : Candidate
         One of its candidates, compiled.
     """
-    flags = run_flags(candidate.preset, extra=plan.request.flags)
+    flags = run_flags(candidate.preset, extra=candidate.flags)
     found: dict[str, str] = {"XLA_FLAGS": " ".join(flags)} if flags else {}
     memory = candidate.prediction.memory if candidate.prediction else None
     if memory is None:
@@ -104,7 +104,7 @@ def capture_command(plan: Plan, candidate: Candidate) -> str:
         "--optimizer": "" if request.optimizer == "adam" else request.optimizer,
         "--variant": candidate.policy,
         "--xla-preset": "" if candidate.preset == "default" else candidate.preset,
-        "--xla-flags": request.flags,
+        "--xla-flags": candidate.flags,
     }
     words = [word for name, value in given.items() if value for word in (name, str(value))]
     switch = ["--offload-optimizer"] if request.offload_optimizer else []

@@ -35,8 +35,8 @@ class Candidate:
 
     Attributes
     ----------
-    policy, preset : str
-        See `workloads.policies` and `nsysoffload.recorders.flags.PRESETS`.
+    policy, preset, flags : str
+        See `workloads.policies` and `nsysoffload.recorders.flags.PRESETS`; flags beside these.
     folder : Path
         Its run folder.
     prediction : Prediction or None
@@ -53,6 +53,7 @@ class Candidate:
 
     policy: str
     preset: str
+    flags: str
     folder: Path
     prediction: Prediction | None
     fits: bool

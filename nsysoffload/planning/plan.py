@@ -1,6 +1,6 @@
 """Plan: compile the fixed policies, search for better ones, try presets of flags on the best."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -13,6 +13,7 @@ from nsysoffload.planning.space import space
 from nsysoffload.recorders.flags import PRESETS
 from nsysoffload.recorders.predict.capture import Request, options_of
 from nsysoffload.recorders.predict.kept import Asked, Outcome, predicted_runs
+from nsysoffload.recorders.predict.memory import SLOP, planned_bytes, roomy_slop, slop_of
 from nsysoffload.recorders.variants import folder_name
 from nsysoffload.trace.prediction import Prediction
 from workloads.config import model
@@ -85,8 +86,9 @@ def plan(
     if "remat" not in fixed:
         raise runs.errors["remat"]
     search(placements, limits, runs.compiled, fixed, compiles)
+    best = _best(runs.candidates, presets[0])
     for preset in presets[1:]:
-        runs.under(preset, _best(runs.candidates, presets[0]))
+        runs.under(preset, best)
     return judged(request, limits, placements.names, len(placements), tuple(runs.candidates))
 
 
@@ -109,8 +111,9 @@ def _check(presets: Sequence[str], compiles: int) -> None:
 
 
 def _best(candidates: Sequence[Candidate], preset: str) -> list[str]:
-    fitting = [c for c in candidates if c.fits and c.preset == preset]
-    return [c.policy for c in sorted(fitting, key=lambda c: c.step_ns)[:_BEST]]
+    fitting = sorted((c for c in candidates if c.fits), key=lambda c: c.step_ns)
+    policies = dict.fromkeys(c.policy for c in fitting if c.preset == preset)
+    return list(policies)[:_BEST]
 
 
 class _Runs:
@@ -141,9 +144,34 @@ class _Runs:
             for policy in policies
         ]
         outcomes = predicted_runs(asked, self._tell)
-        self.candidates += map(self._candidate, outcomes)
         self.errors |= {o.asked.variant: o.error for o in outcomes if o.error}
-        return {o.asked.variant: o.prediction for o in outcomes if o.prediction}
+        outcomes += predicted_runs([*self._roomier(outcomes)], self._tell)
+        found = [self._candidate(outcome) for outcome in outcomes]
+        self.candidates += found
+        best: dict[str, Candidate] = {}
+        for candidate in sorted(found, key=lambda c: (not c.fits, c.step_ns)):
+            best.setdefault(candidate.policy, candidate)
+        return {policy: c.prediction for policy, c in best.items() if c.prediction}
+
+    def _roomier(self, outcomes: Sequence[Outcome]) -> Iterator[Asked]:
+        """Yield what fits, but was ordered for memory, with flags that let XLA plan with all."""
+        for outcome in outcomes:
+            made, request = outcome.prediction, outcome.asked.request
+            if made is None or made.memory is None or not self._limits.admit(made):
+                continue
+            target, memory = TARGETS[request.target], made.memory
+            lasting = memory.device_bytes - memory.temp_bytes
+            slop = slop_of(made.flags)
+            roomy = roomy_slop(lasting, target, self._limits.device_bytes)
+            if memory.temp_bytes <= planned_bytes(lasting, target, slop) or roomy <= slop:
+                continue
+            flags = f"{request.flags} {SLOP}{roomy}".strip()
+            folder = outcome.asked.folder
+            yield replace(
+                outcome.asked,
+                request=replace(request, flags=flags),
+                folder=folder.with_name(f"{folder.name}+slop{roomy}"),
+            )
 
     def _candidate(self, outcome: Outcome) -> Candidate:
         asked, made = outcome.asked, outcome.prediction
@@ -152,6 +180,7 @@ class _Runs:
         return Candidate(
             policy=asked.variant,
             preset=asked.request.preset,
+            flags=asked.request.flags,
             folder=asked.folder,
             prediction=made,
             fits=made is not None and self._limits.admit(made),
@@ -161,7 +190,9 @@ class _Runs:
         )
 
     def _tell(self, outcome: Outcome) -> None:
-        what = f"{outcome.asked.variant} ({outcome.asked.request.preset})"
+        request = outcome.asked.request
+        flags = f", {request.flags}" if request.flags != self._request.flags else ""
+        what = f"{outcome.asked.variant} ({request.preset}{flags})"
         how = "found" if outcome.was_kept else "compiled"
         with self._lock:
             self._progress(f"{what}: {outcome.error or how}")

@@ -109,10 +109,14 @@ class _Progress:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a search found, and the folders of what it compiled, by policy and preset."""
+    """What a search found, and the folders of what it compiled, by policy, preset and flags.
+
+    ``flags`` are those beside the preset that the best policy was found with.
+    """
 
     search: Search | None = None
-    compiled: Mapping[tuple[str, str], Path] = field(default_factory=dict)
+    compiled: Mapping[tuple[str, str, str], Path] = field(default_factory=dict)
+    flags: str = ""
 
     @property
     def policy(self) -> str | None:
@@ -133,7 +137,7 @@ def _search(study: Study, cases: Sequence[Case], directory: Path, told: _Progres
     told.say(f"{name}: searching the best policy")
     try:
         made = plan(
-            _request(study, cases[0], "default"),
+            _request(study, cases[0], "default", ""),
             directory / cases[0].group / _PLAN,
             compiles=study.compiles,
             presets=("default",),
@@ -141,8 +145,8 @@ def _search(study: Study, cases: Sequence[Case], directory: Path, told: _Progres
         )
     except OffloadError as error:
         return _Found(Search(None, str(error)))
-    compiled = {(c.policy, c.preset): c.folder for c in made.candidates if c.prediction}
-    return _Found(_searched(made), compiled)
+    compiled = {(c.policy, c.preset, c.flags): c.folder for c in made.candidates if c.prediction}
+    return _Found(_searched(made), compiled, made.best.flags if made.best else "")
 
 
 def _searched(made: Plan) -> Search:
@@ -161,7 +165,7 @@ def _searched(made: Plan) -> Search:
 # --- Predictions ---
 
 
-def _request(study: Study, case: Case, preset: str) -> Request:
+def _request(study: Study, case: Case, preset: str, flags: str) -> Request:
     return Request(
         model=case.subject.model,
         target=study.target,
@@ -170,6 +174,7 @@ def _request(study: Study, case: Case, preset: str) -> Request:
         seq=study.seq,
         layers=study.layers,
         preset=preset,
+        flags=flags,
     )
 
 
@@ -184,8 +189,9 @@ def _predicted(
             told.say(f"{case.text}: not run; {found.why}", runs=1)
             continue
         preset, folder = case.variant.preset, directory / case.folder
-        wanted = Asked(_request(study, case, preset), policy, folder)
-        _adopt(found.compiled.get((policy, preset)), wanted)
+        flags = "" if case.variant.policy else found.flags
+        wanted = Asked(_request(study, case, preset, flags), policy, folder)
+        _adopt(found.compiled.get((policy, preset, flags)), wanted)
         asked[folder] = (case, wanted)
 
     def say(made: Made) -> None:

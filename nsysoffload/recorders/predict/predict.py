@@ -12,7 +12,14 @@ from nsysoffload.recorders.predict.costs import duration_ns
 from nsysoffload.recorders.predict.export import trace
 from nsysoffload.recorders.predict.hlo import parse
 from nsysoffload.recorders.predict.lowering import lower
-from nsysoffload.recorders.predict.memory import DEFAULT_POOL_SHARE, HOST_POOL_BYTES, SLOP_FACTOR
+from nsysoffload.recorders.predict.memory import (
+    DEFAULT_POOL_SHARE,
+    HOST_POOL_BYTES,
+    SLOP,
+    planned_bytes,
+    roomy_slop,
+    slop_of,
+)
 from nsysoffload.recorders.predict.program import Kind, Loop, Program
 from nsysoffload.recorders.predict.record import Record, run
 from nsysoffload.recorders.predict.schedule import program
@@ -28,7 +35,6 @@ __all__ = ["STEPS", "Options", "Predicted", "predict", "simulated"]
 STEPS = 3
 MOST_OPERATIONS = 300_000  # of a step; Llama 3.1 8B with FSDP has 3,478
 UNKNOWN_SHARE = 0.05  # of a step; beyond it the step's time is in doubt
-_SLOP = "--xla_gpu_memory_limit_slop_factor="
 HOST_BOUND = 0.9  # of a step; beyond it the GPU mostly waits for launches
 
 # What reading a text raises that no compiler has written; an OffloadError is a sentence already.
@@ -267,14 +273,13 @@ def _warnings(steps: Program, record: Record, options: Options) -> Iterable[str]
 
 def _crowded(compiled: Compiled, target: Target) -> Iterable[str]:
     """Say where the scheduler ran out of the memory that it may plan with."""
-    slops = [flag.partition("=")[2] for flag in compiled.flags if flag.startswith(_SLOP)]
-    slop = int(slops[-1]) if slops and slops[-1].isdecimal() else SLOP_FACTOR
-    need, planned = compiled.memory, compiled.memory.planned_bytes(target, slop)
+    need, slop = compiled.memory, slop_of(compiled.flags)
+    planned = planned_bytes(need.lasting_bytes, target, slop)
     if need.temp_bytes <= planned:
         return
-    enough = need.slop_factor(target)
+    enough = roomy_slop(need.lasting_bytes, target, target.memory_bytes)
     advice = (
-        f"; --xla-flags={_SLOP}{enough} lets it plan with the whole device"
+        f"; --xla-flags={SLOP}{enough} lets it plan with the whole device"
         if need.device_bytes <= target.memory_bytes and enough > slop
         else ""
     )

@@ -3,7 +3,14 @@ from dataclasses import replace
 import pytest
 
 from nsysoffload.hardware import TARGETS
-from nsysoffload.recorders.predict.memory import Fit, Memory
+from nsysoffload.recorders.predict.memory import (
+    SLOP,
+    Fit,
+    Memory,
+    planned_bytes,
+    roomy_slop,
+    slop_of,
+)
 
 GIB = 1 << 30
 #  device   arguments 40, new ones written over 30 of them, 6 more outputs, 50 in between: 96
@@ -41,13 +48,21 @@ def test_a_program_fits_up_to_the_last_byte(device, host, fit):
 def test_the_scheduler_plans_with_a_share_of_what_arguments_leave_of_four_fifths():
     #  arguments and results 46; four fifths of 200 are 160: 114 left, of which 95 %
     target = replace(TARGETS["h100"], memory_bytes=200)
-    assert STEP.planned_bytes(target) == 108
-    assert STEP.planned_bytes(target, 200) == 228
-    #  the whole device: 154 of those 114
-    assert STEP.slop_factor(target) == 135
-    assert STEP.planned_bytes(target, STEP.slop_factor(target)) <= 200 - 46
+    lasting = STEP.lasting_bytes
+    assert planned_bytes(lasting, target) == 108
+    assert planned_bytes(lasting, target, 200) == 228
+    #  the whole device: 154 of those 114; a limit of 180: 134
+    assert roomy_slop(lasting, target, 200) == 135
+    assert roomy_slop(lasting, target, 180) == 117
+    assert planned_bytes(lasting, target, 135) <= 200 - 46
 
 
 def test_arguments_may_leave_the_scheduler_nothing():
     target = replace(TARGETS["h100"], memory_bytes=50)
-    assert (STEP.planned_bytes(target), STEP.slop_factor(target)) == (0, 0)
+    lasting = STEP.lasting_bytes
+    assert (planned_bytes(lasting, target), roomy_slop(lasting, target, 50)) == (0, 0)
+
+
+def test_the_last_slop_factor_among_flags_holds():
+    assert slop_of(["--xla_a=1"]) == 95
+    assert slop_of([f"{SLOP}80", "--xla_a=1", f"{SLOP}120"]) == 120
