@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from nsysoffload.hardware import TARGETS
-from nsysoffload.profiles.check import using
 from nsysoffload.profiles.costs import Copies
 from nsysoffload.profiles.distances import Distance, distances
 from nsysoffload.profiles.files import write
@@ -84,8 +83,8 @@ def _programs(request: Request, options: Options, folder: Path) -> Iterator[tupl
     for copies in Copies:
         path = folder / f"profile-{copies}"
         write(profile([run], copies=copies).profile, path)
-        (flag,) = using((), path.resolve())
-        yield copies, _kept(replace(request, flags=flag), folder / f"{copies}.json.gz")
+        guided = replace(request, profile=path.resolve())
+        yield copies, _kept(guided, folder / f"{copies}.json.gz")
 
 
 def _kept(request: Request, file: Path) -> Compiled:

@@ -14,6 +14,7 @@ from nsysoffload.cli.plan import plan
 from nsysoffload.cli.profile import profile
 from nsysoffload.cli.redact import redact
 from nsysoffload.cli.study import study
+from nsysoffload.cli.tune import tune
 
 __all__ = ["main"]
 
@@ -52,3 +53,4 @@ main.add_command(profile)
 main.add_command(plan)
 main.add_command(redact)
 main.add_command(study)
+main.add_command(tune)

@@ -4,7 +4,6 @@ Only programs of the workloads can be made again. Everything but the times is th
 word; the times are modelled.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,19 +16,21 @@ from nsysoffload.errors import UsageError
 from nsysoffload.hardware import TARGETS
 from nsysoffload.profiles.distances import Distance, distances
 from nsysoffload.profiles.files import write
+from nsysoffload.profiles.fit import PLACES, Taken, refuse_flags, refuse_module, taken, text_of
 from nsysoffload.profiles.instructions import instructions
-from nsysoffload.profiles.profile import About, Made, Profile
+from nsysoffload.profiles.profile import About, Made
 from nsysoffload.profiles.run import Run
+from nsysoffload.recorders.flags import using, without_profile
 from nsysoffload.recorders.predict.compile import Compiled, compile_program
 from nsysoffload.recorders.predict.predict import Options, predict
 from nsysoffload.recorders.predict.versions import JAX_VERSION
 from nsysoffload.report.format import size
 from nsysoffload.trace.prediction import Prediction
 
-__all__ = ["PROFILE_FLAG", "Check", "Side", "Taken", "check", "refuse_others", "taken", "using"]
+__all__ = ["UNMOVED", "Check", "Side", "check"]
 
-PROFILE_FLAG = "xla_gpu_pgle_profile_file_or_directory_path"
-"""The flag by which XLA is given a profile."""
+UNMOVED = "Every host copy stands where it stood without the profile."
+"""What is said where a profile changes nothing."""
 
 _PROGRAM = "workloads.step:program"
 _ARGUMENTS = (
@@ -42,32 +43,7 @@ _ARGUMENTS = (
     "offload_optimizer",
     "layers",
 )
-# Flags that say where files are, which changes nothing in the program.
-_PLACES = re.compile(r"--xla_dump_\w+=.*|--\w+=PATH")
 _GROWTH = 0.005  # of the device's need; less is not worth a word
-
-_OUR_MODULE = re.compile(r"Found profile for module (\S+), using")
-_COST = re.compile(r"PGLE found cost for: (\S+)")
-_LATENCY = re.compile(r"PGLE found latency for async op (\S+)")
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What XLA took from a profile, by its log.
-
-    Attributes
-    ----------
-    used : bool
-        Whether it used the profile for the module.
-    costs : int
-        How many of the profile's costs it found an instruction for.
-    unused : tuple of str
-        The others: of instructions that are made after the scheduler has run, or of no such module.
-    """
-
-    used: bool
-    costs: int
-    unused: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -139,77 +115,12 @@ def check(made: Made, progress: Callable[[str], None] = lambda text: None) -> Ch
             plain = pool.submit(_compiled, run, flags)
             guided = pool.submit(_compiled, run, using(flags, folder), log)
             before, after = plain.result(), guided.result()
-        found = taken(log.read_text(encoding="utf-8", errors="replace"), made.profile)
-    module = instructions(before.text)
-    refuse_others(about, module.fingerprint, before.flags)
+        found = taken(log.read_text("utf-8", "replace"), about, made.profile.names)
+    refuse_flags(about, before.flags)
+    refuse_module(about, instructions(before.text).fingerprint)
     sides = (_side(before, run), _side(after, run))
     rank = ranking(sides[0].prediction, sides[1].prediction)
     return Check(found, *sides, rank, tuple(_warnings(found, *sides, rank)))
-
-
-def using(flags: tuple[str, ...], path: Path) -> tuple[str, ...]:
-    """Return XLA's flags with those of a profile: a folder of `write`, or its file."""
-    return (*_without_profile(flags), f"--{PROFILE_FLAG}={path}")
-
-
-def _without_profile(flags: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(flag for flag in flags if not flag.startswith(f"--{PROFILE_FLAG}="))
-
-
-def refuse_others(about: About, fingerprint: str, flags: tuple[str, ...]) -> None:
-    """Refuse a profile of another program, or of other flags; XLA itself takes it silently.
-
-    Parameters
-    ----------
-    about : About
-        What the profile was made for.
-    fingerprint : str
-        Of the module that is to use it.
-    flags : tuple of str
-        That it is compiled with.
-
-    Raises
-    ------
-    UsageError
-        If they differ.
-    """
-    if about.flags is not None:
-        own, other = (_deciding(each) for each in (about.flags, flags))
-        if own != other:
-            differing = " ".join(sorted(own ^ other))
-            raise UsageError(
-                f"The profile was made with other XLA flags (different: {differing}), by which"
-                " operations have other names; make one of a run with these flags."
-            )
-    if about.fingerprint != fingerprint:
-        raise UsageError(
-            f"The profile is of the module {about.fingerprint}, and what is compiled is"
-            f" {fingerprint}: another program, other flags or another release of jax, or products"
-            " that a GPU has autotuned, which is not done here; XLA would not use the profile."
-        )
-
-
-def _deciding(flags: tuple[str, ...]) -> frozenset[str]:
-    """Leave out the flags that decide nothing about the module."""
-    return frozenset(flag for flag in _without_profile(flags) if not _PLACES.fullmatch(flag))
-
-
-def taken(log: str, profile: Profile) -> Taken:
-    """Read from a compilation's log what XLA took from a profile.
-
-    Parameters
-    ----------
-    log : str
-        Of a compilation with `using`.
-    profile : Profile
-        The profile.
-    """
-    used = profile.about.module in _OUR_MODULE.findall(log)
-    found = {*_COST.findall(log), *_LATENCY.findall(log)} if used else set()
-    unused = tuple(
-        name for name in profile.costs if name not in found and profile.outer.get(name) not in found
-    )
-    return Taken(used, len(profile.costs) - len(unused), unused)
 
 
 # --- Compiling ---
@@ -235,8 +146,8 @@ def _check_known(about: About, run: Run) -> None:
 
 
 def _flags(run: Run) -> tuple[str, ...]:
-    flags = _without_profile(run.flags or ())
-    return tuple(flag for flag in flags if not _PLACES.fullmatch(flag))
+    flags = without_profile(run.flags or ())
+    return tuple(flag for flag in flags if not PLACES.fullmatch(flag))
 
 
 def _compiled(run: Run, flags: tuple[str, ...], log: Path | None = None) -> Compiled:
@@ -271,9 +182,9 @@ def _side(compiled: Compiled, run: Run) -> Side:
 
 def _warnings(found: Taken, before: Side, after: Side, rank: Ranking) -> Iterator[str]:
     if not found.used:
-        yield "XLA did not use the profile: it found none for this module."
+        yield text_of(found)
     elif before.distances == after.distances:
-        yield "Every host copy stands where it stood without the profile."
+        yield UNMOVED
     if rank.order is Order.SLOWER:
         yield "The modelled step is longer with the profile: do not use it."
     elif rank.order is Order.CANNOT_TELL:

@@ -7,7 +7,7 @@ instruction's name and field 2 its microseconds as a double.
 import json
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +15,7 @@ from nsysoffload.errors import UsageError
 from nsysoffload.profiles.profile import About, Profile
 from nsysoffload.trace.records import record
 
-__all__ = ["ABOUT", "SUFFIXES", "about", "binary", "text", "write"]
+__all__ = ["ABOUT", "SUFFIXES", "Written", "binary", "read", "text", "write"]
 
 SUFFIXES = (".pbtxt", ".pb")
 """Text and binary: XLA tells them by the ending."""
@@ -26,6 +26,25 @@ ABOUT = "profile.json"
 _SCHEMA = "nsysoffload-profile/1"
 _LENGTH, _DOUBLE = 2, 1  # wire types of protocol buffers
 _LONGEST = 10_000_000  # bytes; one of 10,000 instructions takes some 500,000
+
+
+@dataclass(frozen=True)
+class Written:
+    """A profile that was written.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder or file, absolute.
+    about : About
+        What it was made of, and for.
+    names : mapping of str to str
+        See `nsysoffload.profiles.profile.Profile`.
+    """
+
+    path: Path
+    about: About
+    names: Mapping[str, str]
 
 
 def text(costs: Mapping[str, float]) -> str:
@@ -119,14 +138,15 @@ def _account(profile: Profile) -> str:
         "schema": _SCHEMA,
         **asdict(profile.about),
         "costs": len(profile.costs),
+        "names": dict(profile.names),
         "missing": list(profile.missing),
         "left_out": list(profile.left_out),
     }
     return json.dumps(values, indent=1) + "\n"
 
 
-def about(path: Path) -> About:
-    """Read what a profile was made for.
+def read(path: Path) -> Written:
+    """Read what a profile was made for, and what it has costs of.
 
     Parameters
     ----------
@@ -136,21 +156,28 @@ def about(path: Path) -> About:
     Raises
     ------
     UsageError
-        If there is no account, or it is none of ours.
+        If there is no profile, no account of it, or that is none of ours.
     """
-    account = path.with_suffix(".json") if path.suffix in SUFFIXES else path / ABOUT
+    whole = path.suffix in SUFFIXES
+    account = path.with_suffix(".json") if whole else path / ABOUT
     try:
         if account.stat().st_size > _LONGEST:
             raise ValueError("too long")
         values = json.loads(account.read_bytes())
         if values["schema"] != _SCHEMA:
             raise ValueError("another schema")
-        names = About.__dataclass_fields__
-        found = record(About, {name: values[name] for name in names})
+        kept = {name: values[name] for name in About.__dataclass_fields__}
+        about, names = record(About, kept), record(Mapping[str, str], values["names"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UsageError(
             f"{path.name} says nothing of what it was made for: {account.name} is missing or cannot"
             " be read; write the profile again with nsysoffload profile."
         ) from error
-    assert isinstance(found, About)
-    return found
+    assert isinstance(about, About)
+    costs = path if whole else path / f"{about.fingerprint}{SUFFIXES[0]}"
+    if not costs.is_file():
+        raise UsageError(
+            f"{path.name} holds no {costs.name}, so XLA would find no profile; write it again with"
+            " nsysoffload profile."
+        )
+    return Written(path.resolve(), about, names)

@@ -72,8 +72,9 @@ class Profile:
         Instructions that take time and have none in the trace.
     left_out : tuple of str
         Host copies that nothing is said of, as was asked for.
-    outer : mapping of str to str
-        For each asynchronous instruction under whose inner name the cost stands, its own name.
+    names : mapping of str to str
+        For each cost the instruction's own name: that of an asynchronous one may stand under the
+        name of the one within it.
     notes : tuple of str
         Sentences on what to keep in mind.
     """
@@ -82,7 +83,7 @@ class Profile:
     costs: Mapping[str, float]
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
-    outer: Mapping[str, str]
+    names: Mapping[str, str]
     notes: tuple[str, ...]
 
 
@@ -144,12 +145,14 @@ def profile(
         target=run.target,
         program=run.program,
     )
+    outer = {c.name: name for name, c in module.by_name.items() if name != c.name}
+    chosen = costs(found.frame, module, copies)
     made = Profile(
         about=about,
-        costs=costs(found.frame, module, copies),
+        costs=chosen,
         missing=_names(c for c in module.all if c.name not in timed and c.name not in left_out),
         left_out=left_out,
-        outer={c.name: name for name, c in module.by_name.items() if name != c.name},
+        names={name: outer.get(name, name) for name in chosen},
         notes=tuple(_notes(module, run, found.devices)),
     )
     return Made(made, run, text)

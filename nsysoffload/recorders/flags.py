@@ -7,12 +7,34 @@ prediction that left it out would describe another program. A run without it can
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from nsysoffload.errors import UsageError
 
-__all__ = ["PRESETS", "run_flags", "without_paths", "xla_flags"]
+__all__ = [
+    "PRESETS",
+    "PROFILE_FLAG",
+    "SCHEDULER_LOG",
+    "joined",
+    "run_flags",
+    "using",
+    "without_paths",
+    "without_profile",
+    "xla_flags",
+]
+
+PROFILE_FLAG = "xla_gpu_pgle_profile_file_or_directory_path"
+"""The flag by which XLA's scheduler is given a profile."""
+
+SCHEDULER_LOG: Mapping[str, str] = MappingProxyType(
+    {
+        "TF_CPP_MIN_LOG_LEVEL": "0",
+        "TF_CPP_VMODULE": "gpu_hlo_schedule=1,profile_guided_latency_estimator=2",
+    }
+)
+"""Environment in which the scheduler says in the log which costs it takes from a profile."""
 
 _LATENCY_HIDING = {"xla_gpu_enable_latency_hiding_scheduler": "true"}
 _PIPELINED = {**_LATENCY_HIDING, "xla_gpu_enable_pipelined_host_offloading": "true"}
@@ -39,6 +61,8 @@ _PLAIN_STREAMS = {"xla_gpu_enable_command_buffer": ""}
 
 # Of POSIX, of a home folder or of Windows, at the start of a flag, a value or an item of a list.
 _ABSOLUTE = re.compile(r"""(?:^|(?<=[=,:"']))(?:[~/\\]|[A-Za-z]:[\\/])[^,]*""")
+
+_QUOTES = "\"'"
 
 _FLAG = re.compile(r"--(xla_\w+)=(\S*)")
 _INHERITED = re.compile(r"--?(\w+)(?:=(.*))?")
@@ -113,12 +137,49 @@ def run_flags(
 def without_paths(flags: tuple[str, ...]) -> tuple[str, ...]:
     """Return flags as they may be shown to others: absolute paths in them become ``PATH``.
 
+    A profile is named by its own name, without where it is.
+
     Examples
     --------
     >>> without_paths(("--xla_dump_to=/home/me/dump",))
     ('--xla_dump_to=PATH',)
+    >>> without_paths(using((), Path("/home/me/profiles/8b")))
+    ('--xla_gpu_pgle_profile_file_or_directory_path=8b',)
     """
-    return tuple(_ABSOLUTE.sub("PATH", flag) for flag in flags)
+    return tuple(_without_path(flag) for flag in flags)
+
+
+def _without_path(flag: str) -> str:
+    name, _, value = flag.partition("=")
+    if name == f"--{PROFILE_FLAG}":
+        return f"{name}={Path(value.strip(_QUOTES)).name}"
+    return _ABSOLUTE.sub("PATH", flag)
+
+
+def using(flags: tuple[str, ...], profile: Path) -> tuple[str, ...]:
+    """Return flags with a profile for the scheduler, in place of any other: a folder or a file."""
+    return (*without_profile(flags), f"--{PROFILE_FLAG}={profile}")
+
+
+def without_profile(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Return flags without one that gives a profile."""
+    return tuple(flag for flag in flags if not flag.startswith(f"--{PROFILE_FLAG}="))
+
+
+def joined(flags: Iterable[str]) -> str:
+    """Return flags as ``XLA_FLAGS`` takes them.
+
+    Examples
+    --------
+    >>> joined(["--xla_a=1", "--xla_dump_to=my dump"])
+    '--xla_a=1 --xla_dump_to="my dump"'
+    """
+    return " ".join(map(_quoted, flags))
+
+
+def _quoted(flag: str) -> str:
+    name, equals, value = flag.partition("=")
+    return f'{name}="{value}"' if equals and " " in value else flag
 
 
 def _chosen(preset: str, command_buffers: bool) -> dict[str, str | None]:

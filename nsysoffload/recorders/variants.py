@@ -8,10 +8,13 @@ from types import MappingProxyType
 
 from nsysoffload.errors import UsageError
 
-__all__ = ["ALONE", "Variant", "folder_name", "parse_variants"]
+__all__ = ["ALONE", "PROFILED", "Variant", "folder_name", "parse_variants"]
 
 ALONE = "run"
 """Name of what is recorded without any variants."""
+
+PROFILED = "-profiled"
+"""Ends the name of the folder of a run for which the scheduler was given a profile."""
 
 _ENVIRONMENT = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
 
@@ -28,16 +31,19 @@ class Variant:
         Added to the command.
     environment : mapping of str to str
         Set for the command.
+    place : str or None
+        Name of its folder where that is not to follow from its own.
     """
 
     name: str
     words: tuple[str, ...] = ()
     environment: Mapping[str, str] = MappingProxyType({})
+    place: str | None = None
 
     @property
     def folder(self) -> str:
         """Name of its folder."""
-        return folder_name(self.name)
+        return self.place or folder_name(self.name)
 
 
 def parse_variants(texts: Iterable[str]) -> tuple[Variant, ...]:

@@ -51,6 +51,8 @@ def profile(release: str, version: Version, words: list[str]) -> int:
     ``disk_full``       half of the report is written
     ``hang``            nsys does not end once its report is written
     ``newer``           the report is too new for `nsys export`
+    ``xla``             nothing: steps are those of the module of `tests.profiles.modules`,
+                        a tenth shorter where they tell of bytes
     ==================  ==========================================================
     """
     options, command = parse("profile", version, words)

@@ -10,11 +10,12 @@ from click.testing import CliRunner
 from nsysoffload.cli import main
 from nsysoffload.errors import UsageError
 from nsysoffload.hardware import TARGETS
-from nsysoffload.profiles.check import check, refuse_others, taken, using
+from nsysoffload.profiles.check import check
 from nsysoffload.profiles.files import write
+from nsysoffload.profiles.fit import taken
 from nsysoffload.profiles.instructions import instructions
 from nsysoffload.profiles.profile import About, Profile, profile
-from nsysoffload.recorders.flags import xla_flags
+from nsysoffload.recorders.flags import using, xla_flags
 from nsysoffload.recorders.predict.capture import Request, capture
 from nsysoffload.recorders.predict.compile import compile_program
 
@@ -53,7 +54,8 @@ def long_copies(plain):
     costs = {c.name: 500.0 if c.role in ("h2d", "d2h") else 2.0 for c in module.all}
     about = replace(ABOUT, fingerprint=module.fingerprint)
     outer = {c.name: name for name, c in module.by_name.items() if name != c.name}
-    return Profile(about, costs, (), (), outer, ())
+    names = {name: outer.get(name, name) for name in costs}
+    return Profile(about, costs, (), (), names, ())
 
 
 def test_text_and_binary_give_the_same_schedule_and_another_than_without(
@@ -65,7 +67,7 @@ def test_text_and_binary_give_the_same_schedule_and_another_than_without(
         write(long_copies, tmp_path / name)
         log = tmp_path / "log.txt"
         schedules.append(order(layers(using(FLAGS, tmp_path / name), log).text))
-        assert taken(log.read_text(), long_copies).used
+        assert taken(log.read_text(), long_copies.about, long_copies.names).used
     assert schedules[0] == schedules[1] != order(plain.text)
 
 
@@ -75,7 +77,7 @@ def test_a_wrong_fingerprint_changes_nothing_and_is_seen(plain, long_copies, tmp
     write(wrong, tmp_path / "profile")
     log = tmp_path / "log.txt"
     compiled = layers(using(FLAGS, tmp_path / "profile"), log)
-    found = taken(log.read_text(), wrong)
+    found = taken(log.read_text(), wrong.about, wrong.names)
     assert (found.used, found.costs) == (False, 0)
     assert order(compiled.text) == order(plain.text)
 
@@ -158,21 +160,3 @@ def test_a_run_of_another_release_is_refused(run):
     old = replace(made.profile, about=replace(made.profile.about, jax_version="0.11.1"))
     with pytest.raises(UsageError, match=r"^The run is of jax 0\.11\.1"):
         check(replace(made, profile=old))
-
-
-@pytest.mark.parametrize(
-    ("flags", "fingerprint", "message"),
-    [
-        pytest.param(
-            (*FLAGS, "--xla_gpu_other=1"), "0a", r"other XLA flags \(different: --xla_gpu_other=1\)"
-        ),
-        pytest.param(FLAGS, "0b", "is of the module 0a, and what is compiled is 0b"),
-    ],
-)
-def test_a_profile_of_other_flags_or_another_module_is_refused(flags, fingerprint, message):
-    with pytest.raises(UsageError, match=message):
-        refuse_others(ABOUT, fingerprint, flags)
-
-
-def test_flags_of_dumps_and_profiles_decide_nothing():
-    refuse_others(ABOUT, "0a", using((*FLAGS, "--xla_dump_to=dump"), Path("profile")))

@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysoffload.errors import UsageError
-from nsysoffload.profiles.files import about, binary, text, write
+from nsysoffload.profiles.files import Written, binary, read, text, write
 from nsysoffload.profiles.profile import About, Profile
 
 ABOUT = About(
     "jit_step", "0a1b", "predicted", "queued", ("--xla_a=1",), "0.12.0.1", "gb200", {"model": "m"}
 )
-PROFILE = Profile(ABOUT, {"fusion.1": 12.5, "copy": 0.25}, ("x",), (), {}, ())
+NAMES = {"fusion.1": "fusion.1", "copy": "copy-start"}
+PROFILE = Profile(ABOUT, {"fusion.1": 12.5, "copy": 0.25}, ("x",), (), NAMES, ())
 TEXT = 'costs { name: "fusion.1" cost_us: 12.5 }\ncosts { name: "copy" cost_us: 0.25 }\n'
 
 names = st.text("abcdefghijklmnopqrstuvwxyz._-0123456789", min_size=1, max_size=300)
@@ -66,7 +67,7 @@ def test_a_folder_holds_both_forms_under_the_fingerprint_and_what_they_are_for(t
     assert decoded(files[1].read_bytes()) == PROFILE.costs
     said = json.loads(files[2].read_text())
     assert (said["costs"], said["missing"], said["left_out"]) == (2, ["x"], [])
-    assert about(folder) == ABOUT
+    assert read(folder) == Written(folder, ABOUT, NAMES)
     assert sorted(folder.iterdir()) == sorted(files)
 
 
@@ -77,7 +78,7 @@ def test_a_file_is_of_the_form_of_its_ending_with_its_account_beside(tmp_path, n
     files = write(PROFILE, tmp_path / name)
     assert [file.name for file in files] == [name, "p.json"]
     assert files[0].read_bytes() == content
-    assert about(tmp_path / name) == ABOUT
+    assert read(tmp_path / name) == Written(tmp_path / name, ABOUT, NAMES)
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
@@ -100,4 +101,11 @@ def test_a_profile_without_an_account_of_ours_is_refused(tmp_path, account):
     if account is not None:
         (tmp_path / "profile.json").write_text(account)
     with pytest.raises(UsageError, match="says nothing of what it was made for"):
-        about(tmp_path)
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["profile", "p.pb"])
+def test_an_account_without_its_profile_is_refused(tmp_path, name):
+    write(PROFILE, tmp_path / name)[0].unlink()
+    with pytest.raises(UsageError, match="so XLA would find no profile"):
+        read(tmp_path / name)

@@ -20,7 +20,7 @@ from nsysoffload.recorders.measured.failures import RunFailed, cause_of, lines_l
 from nsysoffload.recorders.measured.folder import FAILED, PARTIAL, in_place
 from nsysoffload.recorders.measured.overhead import Overhead, overhead
 from nsysoffload.recorders.measured.recorder import Recorded, Recorder, Say
-from nsysoffload.recorders.measured.request import Command, Request, command_of
+from nsysoffload.recorders.measured.request import Command, Request, command_of, flags_of
 from nsysoffload.recorders.ranks import rank_of
 from nsysoffload.recorders.variants import Variant
 from nsysoffload.trace.numerics import Losses, Numerics, compare, from_log, from_manifest
@@ -177,7 +177,7 @@ class Capture:
             self.say(f"{variant.name}: {note}")
         slower = overhead(bare, bare_manifest, recorded, own)
         losses = from_manifest(own) if own else from_log(recorded.ended.printed)
-        manifest = self._manifest(variant, recorded, own, slower, command, notes)
+        manifest = self._manifest(variant, recorded, own, slower, notes)
         manifest["recording"]["losses"] = asdict(losses)
         with suppress(FileNotFoundError):  # only the workloads write one
             (partial / _PROFILED / MODULE).rename(partial / MODULE)
@@ -203,12 +203,12 @@ class Capture:
         recorded: Recorded,
         own: dict[str, Any],
         slower: Overhead,
-        command: Command,
         notes: list[str],
     ) -> dict[str, Any]:
         rank = rank_of(self.environment)
         bound = placement(Path("/"))
-        flags = own.get("xla_flags", without_paths(_flags(command)))
+        set_here = flags_of(self.request, variant, self.environment)
+        flags = own.get("xla_flags", without_paths(set_here))
         return {
             **own,
             "schema": MANIFEST,
@@ -236,10 +236,6 @@ class Capture:
 
 
 _NO_MANIFEST = "the training left no manifest, so its losses are not known; see its log."
-
-
-def _flags(command: Command) -> tuple[str, ...]:
-    return tuple(command.environment.get("XLA_FLAGS", "").split())
 
 
 def _on_host(printed: str) -> list[str]:

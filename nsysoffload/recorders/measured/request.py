@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsysoffload.recorders.flags import run_flags
+from nsysoffload.recorders.flags import SCHEDULER_LOG, joined, run_flags, using
 from nsysoffload.recorders.variants import Variant
 
-__all__ = ["STEPS", "TRAINER", "WARMUP", "Command", "Request", "Workload", "command_of"]
+__all__ = [
+    "STEPS",
+    "TRAINER",
+    "WARMUP",
+    "Command",
+    "Request",
+    "Workload",
+    "command_of",
+    "flags_of",
+]
 
 TRAINER: tuple[str, ...] = (sys.executable, "-m", "workloads.train")
 """The program that trains a workload."""
@@ -38,6 +47,11 @@ class Workload:
     optimizer: str = "adam"
     offload_optimizer: bool = False
     warmup: int = WARMUP
+
+    def program(self, policy: str) -> dict[str, object]:
+        """Return what is asked for as the run's manifest will have it; None for defaults."""
+        kept = ("model", "mesh", "batch", "seq", "layers", "optimizer", "offload_optimizer")
+        return {"policy": policy, **{name: getattr(self, name) for name in kept}}
 
     def words(self, policy: str, steps: int, output: Path) -> tuple[str, ...]:
         """Return the command that trains it under a policy."""
@@ -74,6 +88,8 @@ class Request:
         Steps to record; of a command, those that the recording has to hold if it marks steps.
     preset, flags, command_buffers
         Flags of XLA, see `nsysoffload.recorders.flags.run_flags`.
+    profile : Path or None
+        Folder or file of a profile for XLA's scheduler, absolute.
     step_range, step_kernel : str or None
         What marks a step, see `nsysoffload.analyze`.
     expect_offload : int or None
@@ -92,6 +108,7 @@ class Request:
     preset: str = "default"
     flags: str = ""
     command_buffers: bool = False
+    profile: Path | None = None
     step_range: str | None = None
     step_kernel: str | None = None
     expect_offload: int | None = None
@@ -145,6 +162,30 @@ def command_of(
         if request.workload
         else request.command
     )
+    flags = flags_of(request, variant, environment)
+    cache = {
+        "JAX_COMPILATION_CACHE_DIR": str(partial / "cache"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    log = {
+        name: value
+        for name, value in SCHEDULER_LOG.items()
+        if request.profile and name not in environment
+    }
+    set_flags = {"XLA_FLAGS": joined(flags)} if flags else {}
+    given = {**cache, **log, **dict(variant.environment), **set_flags}
+    return Command((*words, *variant.words), given)
+
+
+def flags_of(request: Request, variant: Variant, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return XLA's flags for a variant; the arguments are those of `command_of`.
+
+    Raises
+    ------
+    UsageError
+        If they make no sense.
+    """
     flags = run_flags(
         request.preset,
         # Loop bodies in CUDA graphs would hide which operation of XLA a kernel belongs to. Of a
@@ -153,15 +194,4 @@ def command_of(
         extra=request.flags,
         inherited=variant.environment.get("XLA_FLAGS", environment.get("XLA_FLAGS", "")),
     )
-    cache = {
-        "JAX_COMPILATION_CACHE_DIR": str(partial / "cache"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
-    set_flags = {"XLA_FLAGS": " ".join(map(_quoted, flags))} if flags else {}
-    return Command((*words, *variant.words), {**cache, **dict(variant.environment), **set_flags})
-
-
-def _quoted(flag: str) -> str:
-    name, equals, value = flag.partition("=")
-    return f'{name}="{value}"' if equals and " " in value else flag
+    return using(flags, request.profile) if request.profile else flags

@@ -15,23 +15,26 @@ from typing import TYPE_CHECKING
 
 from nsysoffload.errors import UsageError
 from nsysoffload.hardware import TARGETS
-from nsysoffload.recorders.flags import xla_flags
+from nsysoffload.recorders.flags import using, xla_flags
 from nsysoffload.recorders.predict.compile import Compiled, compile_program
 from nsysoffload.recorders.predict.constants import constants_for, measured
 from nsysoffload.recorders.predict.predict import STEPS, Options, Predicted, predict
 from nsysoffload.recorders.predict.run_folder import write_run
 from nsysoffload.recorders.predict.versions import JAX_VERSION, VersionError
-from nsysoffload.recorders.variants import folder_name
+from nsysoffload.recorders.variants import PROFILED, folder_name
 from nsysoffload.trace.workload import Workload
 
 if TYPE_CHECKING:
     from workloads.config import Config
 
 __all__ = [
+    "Accept",
     "Request",
     "Run",
+    "arguments_of",
     "capture",
     "compiled",
+    "flags_of",
     "made_of",
     "options_of",
     "recorded",
@@ -39,6 +42,9 @@ __all__ = [
 ]
 
 _PROGRAM = "workloads.step:program"
+
+Accept = Callable[[Compiled, Path], None]
+"""Takes a compiled program and the log of its compilation; raises what is to be refused."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class Request:
         Key of `nsysoffload.hardware.TARGETS`.
     preset, flags : str
         Preset of XLA flags, and more flags.
+    profile : Path or None
+        Folder or file of a profile for XLA's scheduler, absolute.
     efficiency : Path or None
         JSON file of measured constants.
     contention, command_buffers, steps
@@ -71,6 +79,7 @@ class Request:
     layers: int | None = None
     preset: str = "default"
     flags: str = ""
+    profile: Path | None = None
     efficiency: Path | None = None
     contention: bool = True
     command_buffers: bool = False
@@ -92,6 +101,7 @@ def capture(
     variants: Iterable[str],
     directory: Path,
     progress: Callable[[str], None] = lambda text: None,
+    accept: Accept = lambda program, log: None,
 ) -> list[Run]:
     """Predict a step under each variant and write its run folder.
 
@@ -104,9 +114,12 @@ def capture(
     variants : iterable of str
         Policies, such as ``offload`` and ``remat``.
     directory : Path
-        Where the folders go, each named after its variant.
+        Where the folders go, each named after its variant, and with `PROFILED` where there is a
+        profile.
     progress : callable, optional
         Called with a sentence when a variant is compiled.
+    accept : callable, optional
+        Called with each compiled program before it is timed, from several threads.
 
     Raises
     ------
@@ -118,7 +131,8 @@ def capture(
     cancelled = Event()
 
     def run(name: str) -> Run:
-        return recorded(request, chosen[name], directory / name, progress, cancelled)
+        folder = directory / (f"{name}{PROFILED}" if request.profile else name)
+        return recorded(request, chosen[name], folder, progress, cancelled, accept)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
@@ -134,12 +148,13 @@ def recorded(
     folder: Path,
     progress: Callable[[str], None] = lambda text: None,
     cancelled: Event | None = None,
+    accept: Accept = lambda program, log: None,
 ) -> Run:
     """Predict a step under one variant and write its run folder.
 
     Parameters
     ----------
-    request, progress
+    request, progress, accept
         As for `capture`.
     variant : str
         The policy.
@@ -156,6 +171,7 @@ def recorded(
     options = options_of(request)
     with _logged(folder) as log:
         program = compiled(request, variant, log, cancelled)
+        accept(program, log)
     progress(f"{variant}: compiled in {program.seconds:.0f} s")
     return timed(request, variant, program, options, folder)
 
@@ -188,8 +204,8 @@ def compiled(
         _PROGRAM,
         target=TARGETS[request.target],
         devices=_devices(request),
-        arguments=_arguments(request, variant),
-        flags=_flags(request),
+        arguments=arguments_of(request, variant),
+        flags=flags_of(request),
         timeout_s=request.timeout_s,
         log=log,
         cancelled=cancelled,
@@ -200,24 +216,33 @@ def timed(request: Request, variant: str, program: Compiled, options: Options, f
     """Time a compiled step and write its run folder."""
     predicted = predict(program, replace(options, variant=variant))
     made = made_of(request, variant, options)
-    write_run(folder, program, predicted, _arguments(request, variant), made)
+    write_run(folder, program, predicted, arguments_of(request, variant), made)
     return Run(variant, folder, predicted)
 
 
 def made_of(request: Request, variant: str, options: Options) -> str:
     """Return a digest of all that a run's prediction depends on.
 
-    Program and its arguments, target with its peaks, flags, constants and other options, releases
-    of the compiler and of this tool: two runs with the same digest say the same.
+    Program and its arguments, target with its peaks, flags, what is in a profile, constants and
+    other options, releases of the compiler and of this tool: two runs with the same digest say the
+    same.
     """
+    profile = request.profile
     parts = {
-        "program": [_PROGRAM, _arguments(request, variant)],
+        "program": [_PROGRAM, arguments_of(request, variant)],
         "target": asdict(TARGETS[request.target]),
-        "flags": _flags(request),
+        "flags": flags_of(replace(request, profile=None)),
         "options": asdict(replace(options, variant=variant)),
         "releases": [JAX_VERSION, version("nsysoffload")],
+        **({"profile": [profile.name, *_contents(profile)]} if profile else {}),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _contents(profile: Path) -> list[str]:
+    """Return digests of what XLA may read of a profile, wherever that is."""
+    files = sorted(profile.glob("*.pb*")) if profile.is_dir() else [profile]
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
 
 
 def options_of(request: Request) -> Options:
@@ -253,8 +278,17 @@ def options_of(request: Request) -> Options:
     )
 
 
-def _flags(request: Request) -> tuple[str, ...]:
-    return xla_flags(request.preset, command_buffers=request.command_buffers, extra=request.flags)
+def flags_of(request: Request) -> tuple[str, ...]:
+    """Return XLA's flags for a request.
+
+    Raises
+    ------
+    UsageError
+        If they make no sense.
+    """
+    buffers = request.command_buffers
+    flags = xla_flags(request.preset, command_buffers=buffers, extra=request.flags)
+    return using(flags, request.profile) if request.profile else flags
 
 
 def _devices(request: Request) -> int:
@@ -291,7 +325,8 @@ def _title(request: Request, workload: Workload) -> str:
     return ", ".join([workload.model, *filter(None, sizes)])
 
 
-def _arguments(request: Request, variant: str) -> dict[str, object]:
+def arguments_of(request: Request, variant: str) -> dict[str, object]:
+    """Return the arguments of the workload's program; None where its defaults hold."""
     return {
         "model": request.model,
         "policy": variant,

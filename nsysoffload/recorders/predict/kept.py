@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 
 from nsysoffload.errors import OffloadError, TraceError
-from nsysoffload.recorders.predict.capture import Request, made_of, options_of, recorded
+from nsysoffload.recorders.predict.capture import Accept, Request, made_of, options_of, recorded
 from nsysoffload.recorders.predict.run_folder import is_whole, read_manifest
 from nsysoffload.recorders.predict.versions import VersionError
 from nsysoffload.trace.export import Export
@@ -50,8 +50,8 @@ def kept(request: Request, variant: str, folder: Path) -> Prediction | None:
     Returns
     -------
     Prediction or None
-        ``None`` where the run was made of anything else (arguments, target, flags, constants,
-        steps, other options, or release), or its files are not whole.
+        ``None`` where the run was made of anything else (arguments, target, flags, profile,
+        constants, steps, other options, or release), or its files are not whole.
 
     Raises
     ------
@@ -75,12 +75,13 @@ def predicted_run(
     folder: Path,
     progress: Callable[[str], None] = lambda text: None,
     cancelled: Event | None = None,
+    accept: Accept = lambda program, log: None,
 ) -> tuple[Prediction, bool]:
     """Return a prediction, and whether an earlier run had left it in the folder.
 
     Parameters
     ----------
-    request, variant, folder, progress, cancelled
+    request, variant, folder, progress, cancelled, accept
         As for `nsysoffload.recorders.predict.capture.recorded`, which makes it where it is missing.
 
     Raises
@@ -91,7 +92,7 @@ def predicted_run(
     found = kept(request, variant, folder)
     if found:
         return found, True
-    run = recorded(request, variant, folder, progress, cancelled)
+    run = recorded(request, variant, folder, progress, cancelled, accept)
     return run.predicted.prediction, False
 
 

@@ -15,6 +15,7 @@ from threading import Event
 from typing import Any
 
 from nsysoffload.errors import RecordingError, UsageError
+from nsysoffload.recorders.flags import SCHEDULER_LOG, joined, without_profile
 from nsysoffload.recorders.predict.versions import INSTALL, JAX_VERSION
 
 __all__ = ["CompileError", "Process"]
@@ -29,11 +30,6 @@ _UNKNOWN_FLAG = re.compile(r"Unknown flags? in XLA_FLAGS: (.+)")
 _BAD_VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\w+)")
 _FAILED_ON_ALL_REDUCE = "__triton_collective"  # seen with 64 GPUs, where XLA writes that kernel
 _NO_TOOL = re.compile(r"Couldn't find a suitable version of (\w+)|(libdevice) not found")
-
-_PROFILE = "--xla_gpu_pgle_profile_file_or_directory_path="
-# With a profile, the scheduler says in the log which costs it took from it.
-_VERBOSE = "gpu_hlo_schedule=1,profile_guided_latency_estimator=2"
-_SCHEDULER_LOG = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": _VERBOSE}
 
 
 class CompileError(RecordingError):
@@ -155,10 +151,10 @@ class Process:
 def _environment(flags: tuple[str, ...]) -> dict[str, str]:
     inherited = {k: v for k, v in os.environ.items() if not _NOT_INHERITED.fullmatch(k)}
     return inherited | {
-        "XLA_FLAGS": " ".join(flags),
+        "XLA_FLAGS": joined(flags),
         "JAX_PLATFORMS": "cpu",
         "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",  # there are no CUDA libraries to check
-        **(_SCHEDULER_LOG if any(flag.startswith(_PROFILE) for flag in flags) else {}),
+        **(SCHEDULER_LOG if without_profile(flags) != flags else {}),
     }
 
 
