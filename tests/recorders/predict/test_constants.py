@@ -1,9 +1,13 @@
+import ast
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from nsysoffload.errors import UsageError
-from nsysoffload.hardware import TARGETS
+from nsysoffload.hardware import LINKS, TARGETS
+from nsysoffload.recorders import predict as package
 from nsysoffload.recorders.predict.constants import EXPECTED, constants_for, corners, measured
 
 GB200 = constants_for(TARGETS["gb200"])
@@ -16,6 +20,39 @@ def test_every_constant_is_in_order_and_says_where_it_comes_from(target):
         assert 0 < constant.low <= constant.expected <= constant.high, constant.name
         assert constant.origin and constant.unit
         assert constant.high <= 1 or "share" not in constant.unit
+
+
+# Modules that turn a schedule into times, and what their formulas hold: units (1000 ns a us), the
+# parts of products, of rings and of fixed point; the model's numbers stand in `constants`.
+FORMULAS = {
+    "costs": {0, 1, 1000},
+    "traffic": {0, 1, 2},
+    "products": {0, 1, 2, 3, 4},
+    "collectives": {1, 2},
+    "operations": {0, 1, 2},
+    "simulator": {0, 1, 30},
+    "lowering": {0, 1, 4000},
+}
+
+
+@pytest.mark.parametrize(("module", "known"), FORMULAS.items())
+def test_no_number_of_the_model_stands_beside_the_constants(module, known):
+    tree = ast.parse(Path(package.__path__[0], f"{module}.py").read_text(encoding="utf-8"))
+    numbers = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float)
+    }
+    assert numbers <= known
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.key)
+def test_no_constant_comes_from_a_step_that_the_model_is_held_against(target):
+    origins = [constant.origin for constant in constants_for(target)]
+    link = LINKS[target.link]
+    sources = [*origins, target.source, link.source, link.h2d.source, link.d2h.source]
+    told = " ".join(source for source in sources if source)
+    assert not re.search(r"DeepSeek|405B|671B|578|908|MaxText|TFLOP/s/device", told)
 
 
 def test_the_corners_are_the_expected_sheet_and_each_mix_of_slow_and_fast():
