@@ -106,6 +106,12 @@ def space(request: Request, chosen: Sequence[str] | None = None) -> Space:
     batch, seq = workload.batch, workload.seq
     sizes, axes = named_bytes(config, batch, seq), parse_mesh(request.mesh)
     kept, offloaded = _placements(some)
+    largest = max(sizes[name].total for name in some)
+    if largest > np.iinfo(np.int64).max:
+        raise UsageError(
+            f"Values of {largest:.0e} bytes are beyond all computers; ask for a smaller --batch,"
+            " --seq or --layers."
+        )
     found = (kept | offloaded).T
     alone = np.eye(len(some), dtype=bool)
     flops_of = [

@@ -130,6 +130,7 @@ def profile(
     module = instructions(text)
     loaded = [load(path) for path in paths]
     run = run_of(loaded[0], paths[0])
+    _check_ranks(paths, [run, *map(run_of, loaded[1:], paths[1:])])
     found = executions(loaded, module, rule)
     _check(found, module)
     timed = costs(found.frame, module, Copies.PLAIN)
@@ -160,6 +161,25 @@ def profile(
 
 def _names(chosen: Iterable[Costed]) -> tuple[str, ...]:
     return tuple(costed.name for costed in chosen)
+
+
+def _check_ranks(paths: Sequence[Path], runs: Sequence[Run]) -> None:
+    """Refuse traces that are not of the ranks of one run.
+
+    Raises
+    ------
+    UsageError
+        If one is given twice, or is of another run than the first.
+    """
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UsageError("A trace is given twice; give that of each rank once.")
+    first, *others = ((run.kind, run.flags, run.jax_version, run.target) for run in runs)
+    for path, other in zip(paths[1:], others, strict=True):
+        if other != first:
+            raise UsageError(
+                f"{path.parent.name}/{path.name} is of another run than {paths[0].parent.name}/"
+                f"{paths[0].name}, or does not say of which; give the ranks of one run."
+            )
 
 
 def _check(found: Executions, module: Instructions) -> None:

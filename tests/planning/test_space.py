@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -72,3 +74,8 @@ def test_names_that_make_no_sense_are_refused(chosen, sentence):
     with pytest.raises(UsageError) as error:
         space(REQUEST, chosen)
     assert str(error.value).startswith(sentence)
+
+
+def test_values_beyond_all_computers_are_refused():
+    with pytest.raises(UsageError, match="beyond all computers; ask for a smaller --batch"):
+        space(replace(REQUEST, batch=10**18))

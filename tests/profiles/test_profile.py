@@ -85,6 +85,18 @@ def test_a_folder_of_ranks_is_one_run(tmp_path):
     assert made.notes == ()
 
 
+def test_traces_of_other_runs_are_no_ranks(tmp_path):
+    for name, flag in (("a", "--xla_x=1"), ("b", "--xla_x=2")):
+        (tmp_path / name).mkdir()
+        run(tmp_path / name, manifest={"xla_flags": [flag]})
+    (tmp_path / "bare").mkdir()
+    paths = [tmp_path / name for name in ("a", "b")]
+    assert "b/trace.sqlite is of another run than a/trace" in refused(UsageError, traces=paths)
+    paths[1] = run(tmp_path / "bare")
+    assert "bare/trace.sqlite is of another run" in refused(UsageError, traces=paths)
+    assert "given twice" in refused(UsageError, traces=[paths[0], paths[0]])
+
+
 def test_one_rank_of_several_is_told_that_collectives_hold_waiting(tmp_path):
     (note,) = profile([run(tmp_path)]).profile.notes
     assert note.startswith("The program runs on 2 GPUs, and 1 were traced")
