@@ -288,7 +288,8 @@ def test_a_size_that_is_none_is_an_error(run, tmp_path):
 
 def test_a_folder_of_ranks_is_one_report_of_all(run, tmp_path):
     for rank in (0, 2, 10):
-        recorded(tmp_path / f"runs/8b/offload/rank{rank}", of_recording={"overhead": 0.0})
+        folder = tmp_path / f"runs/8b/offload/rank{rank}"
+        recorded(folder, of_recording={"overhead": 0.0}, variant="offload")
     result = run("analyze", "runs/8b/offload", "--format", "json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[-1] == "reports/8b/offload/report.json"

@@ -76,7 +76,7 @@ def test_both_runs_start_at_0_and_pointing_at_a_mark_says_whose_it_is(open_page)
     point_at(page, lane=3, time_ms=50)
     assert label(page)[-1] == "offload, Compute, from 0.000000 ms"
     point_at(page, lane=6, time_ms=80)
-    assert label(page)[0].startswith("Not explained")
+    assert label(page)[0].startswith("More bytes than compute can hide")
     assert label(page)[-1] == "offload, Stalls, from 76.00000 ms"
 
 

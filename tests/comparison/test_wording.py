@@ -149,7 +149,13 @@ def test_the_parts_end_with_the_step_that_they_add_up_to():
 
 def test_a_finding_costs_nothing_where_it_is_not():
     (found,) = pair().pairs[0].findings
-    assert finding(found) == ("Not explained", "gained", "–", "13.0 ms", "+13.0 ms")
+    assert finding(found) == (
+        "More bytes than compute can hide, D2H",
+        "gained",
+        "–",
+        "13.0 ms",
+        "+13.0 ms",
+    )
     gone = replace(found, state="lost", base_ns=13_000_000, new_ns=0, change_ns=-13_000_000)
     assert finding(gone)[1:] == ("lost", "13.0 ms", "–", "−13.0 ms")
 
