@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from nsysoffload.cli.capture import PRESETS
 from nsysoffload.cli.options import PATH, all_of, debug_option, progress_bar
+from nsysoffload.cli.recording import PRESETS, size_options, timeout_option
 from nsysoffload.errors import GateFailed
 from nsysoffload.hardware import TARGETS
 
@@ -17,40 +17,17 @@ COMPILES = 8
 TRIED_PRESETS = ("default", "pipelined", "pipelined+double-buffering")
 
 
-def _what_options(command: Any) -> Any:
-    return all_of(
-        command,
-        click.option(
-            "--model", required=True, metavar="M", help="Model to train, such as llama3.1-8b."
-        ),
-        click.option(
-            "--mesh", default="", metavar="AXES", help="GPUs by axis, such as fsdp=8,tensor=2."
-        ),
-        click.option(
-            "--target",
-            type=click.Choice(list(TARGETS)),
-            default="gb200",
-            show_default=True,
-            help="GPU to plan for.",
-        ),
-        click.option(
-            "--batch", type=click.IntRange(1), metavar="N", help="Sequences of a step, in all."
-        ),
-        click.option("--seq", type=click.IntRange(1), metavar="N", help="Tokens of a sequence."),
-        click.option(
-            "--layers", type=click.IntRange(1), metavar="N", help="Shrink the model to N layers."
-        ),
-        click.option(
-            "--optimizer",
-            type=click.Choice(["adam", "sgd"]),
-            default="adam",
-            show_default=True,
-            help="Optimizer.",
-        ),
-        click.option(
-            "--offload-optimizer", is_flag=True, help="Keep the optimizer's state on the host."
-        ),
-    )
+_model_option = click.option(
+    "--model", required=True, metavar="M", help="Model to train, such as llama3.1-8b."
+)
+
+_target_option = click.option(
+    "--target",
+    type=click.Choice(list(TARGETS)),
+    default="gb200",
+    show_default=True,
+    help="GPU to plan for.",
+)
 
 
 def _search_options(command: Any) -> Any:
@@ -69,7 +46,8 @@ def _search_options(command: Any) -> Any:
         click.option(
             "--names",
             metavar="NAME,...",
-            help="Values that may be kept or offloaded; others are recomputed.  [default: all]",
+            help="Values that the search may keep or offload; the fixed policies stay as they are."
+            "  [default: all]",
         ),
         click.option(
             "--compiles",
@@ -94,17 +72,14 @@ def _search_options(command: Any) -> Any:
             metavar="FILE",
             help='JSON with measured constants, such as {"gemm_efficiency": 0.7}.',
         ),
-        click.option(
-            "--timeout",
-            type=click.FloatRange(0, min_open=True),
-            metavar="S",
-            help="Give up a compilation after S s.",
-        ),
+        timeout_option,
     )
 
 
 @click.command(short_help="Find which values to keep, offload or recompute, under a memory limit.")
-@_what_options
+@_model_option
+@size_options
+@_target_option
 @_search_options
 @click.option(
     "-o",
@@ -149,7 +124,7 @@ def plan(output: str | None, shown: str, names: str | None, **options: Any) -> N
         progress=lambda text: click.echo(text, err=True),
     )
     text = json.render(found, folder)
-    written = write({"plan.json": text}, folder) + _report(found.candidates, folder)
+    written = write({"plan.json": text, **_report(found.candidates)}, folder)
     click.echo(text if shown == "json" else terminal.render(found), nl=False)
     for path in written if shown == "text" else ():
         click.echo(path)
@@ -173,13 +148,14 @@ def _size(text: str | None) -> int | None:
     return None if text is None else parse_size(text)
 
 
-def _report(candidates: Any, folder: Path) -> list[Path]:
+def _report(candidates: Any) -> dict[str, str]:
     """Compare all runs with the first, which is policy remat."""
     import nsysoffload
+    from nsysoffload.output import render
 
     runs = [candidate.folder for candidate in candidates if candidate.prediction]
     if len(runs) < 2:
-        return []
+        return {}
     with progress_bar("Analysing runs", is_long=True) as progress:
         comparison = nsysoffload.compare(*runs, progress=progress)
-    return nsysoffload.write(comparison, folder, "html")
+    return {"report.html": render(comparison, "html")}

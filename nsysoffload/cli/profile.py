@@ -93,8 +93,8 @@ def profile(
 
     rule = _rule(step_range, step_kernel, skip_steps)
     made = profiled(traces, hlo=hlo, copies=Copies(copies), rule=rule)
-    files = write(made.profile, output)
     check = checking.check(made, lambda text: click.echo(text, err=True)) if checked else None
+    files = write(made.profile, output)
     if format_ == "json":
         click.echo(_json(made.profile, files, check))
     else:

@@ -183,10 +183,13 @@ _OWNERS = (
         cause="transfer_bound",
         title="More bytes than compute can hide",
         meaning="Compute has copies beside it for all its time, and there are still copies left:"
-        " no schedule can hide them.",
+        " no schedule can hide them. Or copies that began in time last longer than the compute"
+        " beside them.",
         detection="Hideable time, which is the smaller of the stall and of the compute time that"
         " has no copy of this direction beside it, is next to nothing, and it is compute that is"
-        " missing: not all of the stall could be hidden.",
+        " missing: not all of the stall could be hidden. Also, where no cause above or below claims"
+        " the stall: the run of copies that ends it was under way before compute ran dry, on"
+        " another stream.",
         thresholds=(("hideable", "under 5 % of the exposed time"),),
         advice_xla="Move fewer bytes: take names out of names_which_can_be_offloaded, cheapest to"
         " recompute first, and let them be rematerialised; offload narrower types (bfloat16);"

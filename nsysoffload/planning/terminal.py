@@ -9,6 +9,7 @@ from rich.text import Text
 from nsysoffload.planning.code import capture_command, environment, policy_code
 from nsysoffload.planning.model import Candidate, Plan
 from nsysoffload.planning.plot import marks, plot
+from nsysoffload.recorders.predict.memory import SLOP
 from nsysoffload.recorders.predict.summary import ORDER
 from nsysoffload.report.format import duration, size
 from nsysoffload.report.predicted import BANNER
@@ -60,7 +61,8 @@ def unmet(plan: Plan) -> str:
 
 
 def _called(candidate: Candidate) -> str:
-    return f"{candidate.policy} with preset {candidate.preset}"
+    flags = f" and {candidate.flags}" if candidate.flags else ""
+    return f"{candidate.policy} with preset {candidate.preset}{flags}"
 
 
 def _table(plan: Plan) -> Table:
@@ -72,6 +74,7 @@ def _table(plan: Plan) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for candidate, mark in zip(plan.candidates, marks(plan), strict=True):
         preset = _PRESETS.get(candidate.preset, candidate.preset)
+        preset += "+slop" if SLOP in candidate.flags.removeprefix(plan.request.flags) else ""
         policy = Text(candidate.policy.replace("+", "+\n"))
         table.add_row(mark, policy, preset, *_figures(candidate, plan))
     return table
@@ -94,7 +97,7 @@ def _figures(candidate: Candidate, plan: Plan) -> Iterator[str]:
 def _sentences(plan: Plan) -> Iterator[str]:
     yield (
         "! breaks a limit; Exposed: copies that nothing hides; Again: TFLOP that each device runs"
-        " again in a step."
+        " again in a step; +slop: compiled again with more room for XLA's scheduler."
     )
     searched = sum(not c.is_fixed for c in plan.candidates)
     yield f"Compiled: {searched} programs beside the fixed policies, of {plan.placements:,} ways."

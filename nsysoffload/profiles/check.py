@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 from typing import Any
 
 from nsysoffload.comparison.ranking import Order, Ranking, ranking
@@ -111,10 +112,15 @@ def check(made: Made, progress: Callable[[str], None] = lambda text: None) -> Ch
         write(made.profile, folder)
         log = Path(temporary, "log.txt")
         flags = _flags(run)
+        cancelled = Event()
         with ThreadPoolExecutor(2) as pool:
-            plain = pool.submit(_compiled, run, flags)
-            guided = pool.submit(_compiled, run, using(flags, folder), log)
-            before, after = plain.result(), guided.result()
+            plain = pool.submit(_compiled, run, flags, cancelled)
+            guided = pool.submit(_compiled, run, using(flags, folder), cancelled, log)
+            try:
+                before, after = plain.result(), guided.result()
+            except BaseException:
+                cancelled.set()  # the other would be waited for
+                raise
         found = taken(log.read_text("utf-8", "replace"), about, made.profile.names)
     refuse_flags(about, before.flags)
     refuse_module(about, instructions(before.text).fingerprint)
@@ -150,7 +156,9 @@ def _flags(run: Run) -> tuple[str, ...]:
     return tuple(flag for flag in flags if not PLACES.fullmatch(flag))
 
 
-def _compiled(run: Run, flags: tuple[str, ...], log: Path | None = None) -> Compiled:
+def _compiled(
+    run: Run, flags: tuple[str, ...], cancelled: Event, log: Path | None = None
+) -> Compiled:
     program: Mapping[str, Any] = run.program or {}
     return compile_program(
         _PROGRAM,
@@ -159,6 +167,7 @@ def _compiled(run: Run, flags: tuple[str, ...], log: Path | None = None) -> Comp
         arguments={name: program[name] for name in _ARGUMENTS if name in program},
         flags=flags,
         log=log,
+        cancelled=cancelled,
     )
 
 
