@@ -62,7 +62,7 @@ def test_a_folder_of_other_things_is_refused(tmp_path):
         located(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path.name} is a folder without a trace.sqlite or a profile of jax.profiler; name a"
-        " trace in it."
+        " trace."
     )
 
 
