@@ -232,7 +232,7 @@ def model(name: str, layers: int | None = None) -> Config:
     Raises
     ------
     UsageError
-        If there is no such model, or it would have no layers.
+        If there is no such model, or it would have no layers or more than it has.
     """
     if name not in MODELS:
         raise UsageError(f"There is no model '{name}'; choose one of {', '.join(MODELS)}.")
@@ -240,6 +240,9 @@ def model(name: str, layers: int | None = None) -> Config:
         return MODELS[name]
     if layers < 1:
         raise UsageError(f"A model needs a layer, not {layers}; ask for 1 or more.")
+    if layers > MODELS[name].layers:
+        most = MODELS[name].layers
+        raise UsageError(f"{name} has {most} layers and can only be shrunk; ask for 1 to {most}.")
     return replace(MODELS[name], layers=layers)
 
 

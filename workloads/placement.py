@@ -70,6 +70,8 @@ def placement(text: str, names: Iterable[str]) -> Placement:
         for kind, (_, _, listed) in zip(kinds, parts, strict=True)
     }
     every = [name for listed in chosen.values() for name in listed]
+    if "" in every:
+        raise UsageError(f"Policy '{text}' has an empty name; write NAME,NAME after the colon.")
     for name in every:
         if name not in known:
             raise UsageError(f"The model names no value '{name}'; choose from {', '.join(known)}.")

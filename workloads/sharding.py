@@ -22,9 +22,21 @@ if TYPE_CHECKING:
     import jax
     from jax.sharding import Mesh, NamedSharding
 
-__all__ = ["AXES", "RULES", "batch_shards", "make_mesh", "named_sharding", "parse_mesh", "place"]
+__all__ = [
+    "AXES",
+    "MOST_DEVICES",
+    "RULES",
+    "batch_shards",
+    "make_mesh",
+    "named_sharding",
+    "parse_mesh",
+    "place",
+]
 
 AXES = ("data", "fsdp", "expert", "tensor")
+
+MOST_DEVICES = 1 << 17
+"""Of a mesh; larger than any machine, and no slip of the pen."""
 
 RULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -53,7 +65,8 @@ def parse_mesh(text: str) -> dict[str, int]:
     Raises
     ------
     UsageError
-        If the text is not ``AXIS=N,...`` with known axes, each once, and N of 1 or more.
+        If the text is not ``AXIS=N,...`` with known axes, each once, and N of 1 or more, or there
+        are more than `MOST_DEVICES`.
     """
     axes: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -64,6 +77,8 @@ def parse_mesh(text: str) -> dict[str, int]:
                 f"{', '.join(AXES)}, each once, such as fsdp=8,tensor=2."
             )
         axes[axis] = int(length)
+    if prod(axes.values()) > MOST_DEVICES:
+        raise UsageError(f"Mesh {text} is of more than {MOST_DEVICES:,} devices; make it smaller.")
     return axes
 
 

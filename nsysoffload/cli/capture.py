@@ -130,7 +130,11 @@ def _range_options(command: Callable[..., None]) -> Callable[..., None]:
 @nsys_options
 @predict_options
 @click.option(
-    "-o", "--output", metavar="DIR", help="Folder for the runs.  [default: runs/MODEL or runs/CMD]"
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="DIR",
+    help="Folder for the runs.  [default: runs/MODEL or runs/CMD]",
 )
 @debug_option
 @click.argument("command", nargs=-1, metavar="[-- CMD...]")
@@ -138,7 +142,7 @@ def capture(
     recorder: str | None,
     model: str | None,
     variants: tuple[str, ...],
-    output: str | None,
+    output: Path | None,
     given: Path | None,
     command: tuple[str, ...],
     **options: Any,
@@ -188,7 +192,7 @@ def _read(given: Path) -> "Written":
 def _predict(
     model: str,
     variants: Sequence[str],
-    output: str | None,
+    output: Path | None,
     options: dict[str, Any],
     profile: "Written | None",
 ) -> None:
@@ -196,7 +200,7 @@ def _predict(
     from nsysoffload.recorders.predict.capture import capture as record
 
     request = predict_request(model, options, profile.path if profile else None)
-    folder = Path(output) if output else Path("runs", f"{model}-{options['target']}")
+    folder = output or Path("runs", f"{model}-{options['target']}")
     if profile:
         from nsysoffload.profiles.guided import accepting, refuse_predicted
 
@@ -219,7 +223,7 @@ def _measure(
     model: str | None,
     command: tuple[str, ...],
     variants: Sequence[str],
-    output: str | None,
+    output: Path | None,
     options: dict[str, Any],
     profile: "Written | None",
 ) -> None:
@@ -229,7 +233,7 @@ def _measure(
     from nsysoffload.trace.workload import is_offload
 
     request = measured_request(model, command, options, profile.path if profile else None)
-    folder = Path(output) if output else Path("runs", model or _name(command))
+    folder = output or Path("runs", model or _name(command))
     wanted = parse_variants(variants or (("offload",) if model else (ALONE,)))
     if profile:
         refuse_measured(profile, request, wanted, os.environ)

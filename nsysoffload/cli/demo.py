@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from nsysoffload.cli.analyze import show
-from nsysoffload.cli.options import debug_option, warn
+from nsysoffload.cli.options import PATH, debug_option, warn
 
 __all__ = ["demo"]
 
@@ -14,6 +14,7 @@ __all__ = ["demo"]
 @click.option(
     "-o",
     "--output",
+    type=PATH,
     metavar="DIR",
     default="reports/demo",
     show_default=True,
@@ -23,7 +24,7 @@ __all__ = ["demo"]
     "--bundled", is_flag=True, help="Use the schedules that come with the tool; compile nothing."
 )
 @debug_option
-def demo(output: str, bundled: bool) -> None:
+def demo(output: Path, bundled: bool) -> None:
     """Predict a train step that offloads and one that rematerialises, and compare them.
 
     A small Llama is compiled for eight GB200 that need not be there, with each policy. Both
@@ -39,7 +40,7 @@ def demo(output: str, bundled: bool) -> None:
     from nsysoffload.recorders.predict.demo import BASE, runs
 
     found = runs(
-        Path(output),
+        output,
         compiling=not bundled,
         progress=lambda text: click.echo(text, err=True),
         fallen_back=lambda text: warn("bundled", text),
@@ -51,4 +52,4 @@ def demo(output: str, bundled: bool) -> None:
         click.echo()
     new = [folder for variant, folder in folders.items() if variant != BASE]
     click.echo(f"{' and '.join(path.name for path in new)} against {BASE}:")
-    show_comparison(nsysoffload.compare(folders[BASE], *new), Path(output, "compare"))
+    show_comparison(nsysoffload.compare(folders[BASE], *new), output / "compare")

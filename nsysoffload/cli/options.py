@@ -203,6 +203,8 @@ def output_options(default: str) -> Callable[[Callable[..., None]], Callable[...
 
 
 def _folder(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("a folder's name is empty.")
     if value == "-" and len(ctx.params["formats"]) > 1:
         raise click.UsageError("'-o -' prints one format; name it, for example with --format json.")
     if value and Path(value).suffix in {f".{name}" for name in FORMATS}:

@@ -84,6 +84,7 @@ def _search_options(command: Any) -> Any:
 @click.option(
     "-o",
     "--output",
+    type=PATH,
     metavar="DIR",
     help="Folder for the runs and the plan.  [default: runs/MODEL-TARGET-plan]",
 )
@@ -96,7 +97,7 @@ def _search_options(command: Any) -> Any:
     help="What to print.",
 )
 @debug_option
-def plan(output: str | None, shown: str, names: str | None, **options: Any) -> None:
+def plan(output: Path | None, shown: str, names: str | None, **options: Any) -> None:
     """Search the fastest policy that fits: what to keep, what to offload, what to recompute.
 
     Fixed policies and the most promising mixed ones are compiled and predicted, without a GPU. The
@@ -112,7 +113,7 @@ def plan(output: str | None, shown: str, names: str | None, **options: Any) -> N
     from nsysoffload.report.write import write
 
     request = _request(options)
-    folder = Path(output or Path("runs", f"{request.model}-{request.target}-plan"))
+    folder = output or Path("runs", f"{request.model}-{request.target}-plan")
     found = search(
         request,
         folder,

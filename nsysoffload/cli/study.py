@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from nsysoffload.cli.options import debug_option
+from nsysoffload.cli.options import PATH, debug_option
 from nsysoffload.errors import RecordingError
 from nsysoffload.study.cases import STUDIES
 
@@ -16,6 +16,7 @@ __all__ = ["study"]
 @click.option(
     "-o",
     "--output",
+    type=PATH,
     metavar="DIR",
     help="Folder for the runs and the report.  [default: reports/study/NAME]",
 )
@@ -42,7 +43,7 @@ __all__ = ["study"]
 @debug_option
 def study(
     name: str,
-    output: str | None,
+    output: Path | None,
     only: tuple[str, ...],
     batches: tuple[int, ...],
     layers: int | None,
@@ -68,7 +69,7 @@ def study(
 
     asked = replace(STUDIES[name].only(only, batches), layers=layers)
     options = {"only": only, "batch": batches, "layers": layers, "no_reports": no_reports}
-    folder = Path(output) if output else Path("reports", "study", name)
+    folder = output or Path("reports", "study", name)
     report = run(
         asked,
         folder,

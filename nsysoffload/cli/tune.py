@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsysoffload.cli.options import debug_option, warn
+from nsysoffload.cli.options import PATH, debug_option, warn
 from nsysoffload.cli.recording import (
     check_options,
     chosen_recorder,
@@ -80,6 +80,7 @@ _OF_CAPTURE: dict[str, Any] = {
 @click.option(
     "-o",
     "--output",
+    type=PATH,
     metavar="DIR",
     help="Folder for the runs, the profile and the comparison.  [default: runs/MODEL-tune, or, "
     "predicted, runs/MODEL-TARGET-tune]",
@@ -90,7 +91,7 @@ def tune(
     model: str | None,
     variant: str,
     copies: str,
-    output: str | None,
+    output: Path | None,
     **options: Any,
 ) -> None:
     """Let XLA place offload copies by the times of a recorded run, and see whether that pays.
@@ -117,7 +118,7 @@ def tune(
     chosen = chosen_recorder(recorder, options["nsys"])
     check_options(chosen)
     name = f"{model}-{options['target']}" if chosen == "predict" else model
-    folder = Path(output or Path("runs", f"{name}-tune"))
+    folder = output or Path("runs", f"{name}-tune")
     recording = _recording(chosen, model, variant, folder, options | _OF_CAPTURE)
     with failure_shown():
         found = tuned(

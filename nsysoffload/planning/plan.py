@@ -122,6 +122,7 @@ class _Runs:
     def __init__(self, request: Request, directory: Path, limits: Limits, progress: Say) -> None:
         self.candidates: list[Candidate] = []
         self.errors: dict[str, OffloadError] = {}
+        self._told: set[str] = set()  # errors: what is wrong with one may be with all
         self._request, self._directory, self._limits = request, directory, limits
         self._progress, self._lock = progress, Lock()
         workload = options_of(request).workload
@@ -195,4 +196,6 @@ class _Runs:
         what = f"{outcome.asked.variant} ({request.preset}{flags})"
         how = "found" if outcome.was_kept else "compiled"
         with self._lock:
-            self._progress(f"{what}: {outcome.error or how}")
+            error = str(outcome.error or "")
+            self._progress(f"{what}: {'the same' if error in self._told else error or how}")
+            self._told |= {error} - {""}

@@ -98,6 +98,8 @@ def space(request: Request, chosen: Sequence[str] | None = None) -> Space:
     config = model(request.model, request.layers)
     known = names(config)
     for name in chosen or ():
+        if not name:
+            raise UsageError("A name is empty; write NAME,NAME.")
         if name not in known:
             raise UsageError(f"The model names no value '{name}'; choose from {', '.join(known)}.")
     some = tuple(name for name in known if chosen is None or name in chosen)

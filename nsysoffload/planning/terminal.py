@@ -11,7 +11,7 @@ from nsysoffload.planning.model import Candidate, Plan
 from nsysoffload.planning.plot import marks, plot
 from nsysoffload.recorders.predict.memory import SLOP
 from nsysoffload.recorders.predict.summary import ORDER
-from nsysoffload.report.format import duration, size
+from nsysoffload.report.format import duration, enough, size
 from nsysoffload.report.predicted import BANNER
 
 __all__ = ["render", "unmet"]
@@ -55,8 +55,8 @@ def unmet(plan: Plan) -> str:
         return f"Nothing fits into {limits}, and nothing could be compiled; see the run folders."
     return (
         f"Nothing that was compiled fits into {limits}; {_called(nearest)} comes nearest and needs"
-        f" {size(memory.device_bytes)} and {size(memory.host_bytes)}. Raise the limits to that, use"
-        " a smaller batch, or split the model over more devices."
+        f" {enough(memory.device_bytes)} and {enough(memory.host_bytes)}. Raise the limits to that,"
+        " use a smaller batch, or split the model over more devices."
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nsysoffload.errors import TraceError
+from nsysoffload.errors import TraceError, UsageError
 from nsysoffload.profiles.instructions import Instructions
 from nsysoffload.timeline.ranges import innermost, occurrences
 from nsysoffload.timeline.steps import StepRule, find_steps
@@ -95,13 +95,18 @@ def executions(
     TraceError
         If no GPU row can be believed.
     UsageError
-        If no range or kernel matches a pattern of the rule.
+        If no range or kernel matches a pattern of the rule, or it leaves no step.
     """
     timelines = [build(trace) for trace in traces]
     devices = [(timeline, device) for timeline in timelines for device in timeline.devices]
     if not devices:
         raise TraceError("The traces hold no GPU row that can be believed; record again.")
     parts = [_of_device(*device, module, rule or StepRule()) for device in devices]
+    if not any(map(len, parts)):
+        raise UsageError(
+            "No step of the trace is left to take times from; record whole steps, or skip fewer"
+            " with --skip-steps."
+        )
     rows = pd.concat([part.assign(device=number) for number, part in enumerate(parts)])
     modules = frozenset(rows["module"]) - {""}
     rows = rows[rows["module"].isin(("", module.module))]

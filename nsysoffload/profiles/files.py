@@ -86,7 +86,7 @@ def _varint(number: int) -> bytes:
     return bytes([*groups, number])
 
 
-def write(profile: Profile, output: Path) -> list[Path]:
+def write(profile: Profile, output: Path, *, replacing: bool = False) -> list[Path]:
     """Write a profile.
 
     Parameters
@@ -97,6 +97,8 @@ def write(profile: Profile, output: Path) -> list[Path]:
         A folder, which gets ``FINGERPRINT.pbtxt``, ``FINGERPRINT.pb`` and `ABOUT`: XLA then uses
         the profile for the module of that fingerprint alone. Or a file ``.pbtxt`` or ``.pb``, which
         XLA uses for every module that it compiles, with its account beside it as ``.json``.
+    replacing : bool
+        Whether the profile of another module in the folder may give way.
 
     Returns
     -------
@@ -106,7 +108,7 @@ def write(profile: Profile, output: Path) -> list[Path]:
     Raises
     ------
     UsageError
-        If they cannot be written.
+        If they cannot be written, or the folder has the profile of another module.
     """
     whole = output.suffix in SUFFIXES
     folder = output.parent if whole else output
@@ -119,18 +121,36 @@ def write(profile: Profile, output: Path) -> list[Path]:
     contents = {f"{stem}{suffix}": made[suffix]() for suffix in suffixes}
     contents[f"{stem}.json" if whole else ABOUT] = _account(profile).encode()
     try:
+        others = [] if whole else _of_another(folder, stem)
+        if others and not replacing:
+            raise UsageError(
+                f"{folder} has the profile of another program or of other flags"
+                f" ({others[0].name}); name another folder, or remove it."
+            )
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".partial-", dir=folder) as partial:
             for name, content in contents.items():
                 Path(partial, name).write_bytes(content)
             for name in contents:
                 Path(partial, name).replace(folder / name)
+        for file in others:
+            file.unlink()
     except OSError as error:
         raise UsageError(
             f"The profile cannot be written to {folder} ({error.strerror or error}); name another"
             " folder."
         ) from error
     return [folder / name for name in contents]
+
+
+def _of_another(folder: Path, fingerprint: str) -> list[Path]:
+    """Return the files of the profile in a folder, if that is of another module."""
+    try:
+        there = read(folder).about.fingerprint
+    except UsageError:
+        return []
+    files = [folder / Path(f"{there}{suffix}").name for suffix in SUFFIXES]
+    return [file for file in files if there != fingerprint and file.is_file()]
 
 
 def _account(profile: Profile) -> str:

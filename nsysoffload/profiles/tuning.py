@@ -194,7 +194,7 @@ def tune(
     made = profile([before], copies=copies).profile
     for note in made.notes:
         noted(note)
-    write(made, directory / PROFILE)
+    write(made, directory / PROFILE, replacing=True)
     given = read(directory / PROFILE)
     use = recording.record(after, given)
     if _unmoved(before, after):

@@ -19,6 +19,7 @@ __all__ = [
     "command_line",
     "count",
     "duration",
+    "enough",
     "figure",
     "labels",
     "limit",
@@ -69,6 +70,18 @@ def size(size_bytes: int | None) -> str:
     ('1.61 GB', '512 B', '–')
     """
     return UNKNOWN if size_bytes is None else _scaled(size_bytes, _SIZES)
+
+
+def enough(size_bytes: int) -> str:
+    """Amount of data in decimal units, rounded up: a limit of it lets that much pass.
+
+    Examples
+    --------
+    >>> enough(7_251_000_000), enough(7_250_000_000), enough(512)
+    ('7.26 GB', '7.25 GB', '512 B')
+    """
+    step = 10 ** max(len(str(size_bytes)) - 3, 0)
+    return size(-(-size_bytes // step) * step)
 
 
 def limit(upto_bytes: int | None) -> str:

@@ -278,6 +278,9 @@ def test_an_interrupted_plan_goes_on_and_finds_the_best_of_all_under_every_limit
 
 @pytest.mark.usefixtures("compiler")
 def test_a_plan_whose_base_cannot_be_compiled_ends_with_the_reason(tmp_path):
-    request = replace(SMALL, flags="--xla_no_such_flag=1", layers=1)
+    request, told = replace(SMALL, flags="--xla_no_such_flag=1", layers=1), []
     with pytest.raises(CompileError, match="has no flag --xla_no_such_flag=1"):
-        plan(request, tmp_path, compiles=0, presets=("default",))
+        plan(request, tmp_path, compiles=0, presets=("default",), progress=told.append)
+    first, *others = (sentence.partition(": ")[2] for sentence in told)
+    assert first == "XLA of jax 0.12.0.1 has no flag --xla_no_such_flag=1; correct it."
+    assert others == ["the same"] * 4

@@ -1,5 +1,6 @@
 import json
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -79,6 +80,20 @@ def test_a_file_is_of_the_form_of_its_ending_with_its_account_beside(tmp_path, n
     assert [file.name for file in files] == [name, "p.json"]
     assert files[0].read_bytes() == content
     assert read(tmp_path / name) == Written(tmp_path / name, ABOUT, NAMES)
+
+
+def test_a_folder_keeps_the_profile_of_another_module(tmp_path):
+    first = write(PROFILE, tmp_path)
+    (tmp_path / "other.xplane.pb").touch()
+    other = replace(PROFILE, about=replace(ABOUT, fingerprint="ffff"))
+    with pytest.raises(UsageError, match=r"of other flags \(0a1b.pbtxt\); name another folder"):
+        write(other, tmp_path)
+    assert read(tmp_path).about == ABOUT
+    files = write(other, tmp_path, replacing=True)
+    assert read(tmp_path).about == other.about
+    there = {*first, *files, tmp_path / "other.xplane.pb"} - {*first[:2]}
+    assert {*tmp_path.iterdir()} == there
+    write(other, tmp_path)  # its own may be written again
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):

@@ -8,6 +8,7 @@ from nsysoffload.errors import TraceError, UsageError
 from nsysoffload.profiles.costs import Copies
 from nsysoffload.profiles.instructions import instructions
 from nsysoffload.profiles.profile import hopes, profile
+from nsysoffload.timeline.steps import StepRule
 from tests.profiles.modules import DUMPED, FINGERPRINT, PRINTED
 from tests.profiles.traces import ADD, ADD_BEFORE, COPY, GATHER, Launches, whole_step
 
@@ -74,6 +75,14 @@ def test_what_is_not_in_the_trace_is_listed_and_gets_no_cost(tmp_path, gone):
     name = {COPY: "wrapped_dynamic-slice", GATHER: "all-gather-start.3"}[gone]
     assert made.missing == (name,)
     assert name not in made.costs
+
+
+def test_a_trace_of_which_all_steps_are_skipped_is_refused(tmp_path):
+    said = refused(UsageError, traces=[run(tmp_path)], rule=StepRule(skip=9))
+    assert said == (
+        "No step of the trace is left to take times from; record whole steps, or skip fewer with"
+        " --skip-steps."
+    )
 
 
 def test_a_folder_of_ranks_is_one_run(tmp_path):

@@ -47,6 +47,12 @@ def test_a_model_needs_a_layer():
         model("tiny", layers=0)
 
 
+def test_a_model_has_no_more_layers_than_it_has():
+    assert model("tiny", layers=4) == model("tiny")
+    with pytest.raises(UsageError, match="can only be shrunk; ask for 1 to 4"):
+        model("tiny", layers=5)
+
+
 def test_capacity_is_what_balanced_experts_get_times_the_factor():
     # 16 tokens, 2 choices each, 8 experts: 4 choices per expert
     experts = Experts(count=8, active=2, shared=1, ffw=4, dense_layers=0)

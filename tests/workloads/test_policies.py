@@ -92,10 +92,12 @@ def test_a_name_that_the_model_lacks_is_refused_with_those_it_has(text):
     [
         ("save:query,query", "has query twice; a value has one place, name it once."),
         ("save:query+offload:query", "has query twice; a value has one place, name it once."),
+        ("save:query,", "has an empty name; write NAME,NAME after the colon."),
+        ("offload:+save:query", "has an empty name; write NAME,NAME after the colon."),
         ("save:query+save:layer_input", "has two parts of a kind; join their names by commas."),
     ],
 )
-def test_a_value_has_one_place(text, sentence):
+def test_names_stand_once_each(text, sentence):
     with pytest.raises(UsageError) as error:
         policy(text, NAMES)
     assert str(error.value) == f"Policy '{text}' {sentence}"

@@ -2,7 +2,7 @@ import pytest
 from jax.sharding import PartitionSpec
 
 from nsysoffload.errors import UsageError
-from workloads.sharding import batch_shards, make_mesh, named_sharding, parse_mesh
+from workloads.sharding import MOST_DEVICES, batch_shards, make_mesh, named_sharding, parse_mesh
 
 
 def test_a_mesh_is_read_in_its_own_order():
@@ -19,6 +19,12 @@ def test_what_is_no_mesh_is_refused_with_an_example(part):
 def test_an_axis_comes_once():
     with pytest.raises(UsageError, match="'fsdp=4' is no part"):
         parse_mesh("fsdp=2,fsdp=4")
+
+
+def test_a_mesh_of_more_devices_than_any_machine_has_is_refused():
+    assert parse_mesh(f"fsdp={MOST_DEVICES // 2},tensor=2")
+    with pytest.raises(UsageError, match=r"more than 131,072 devices; make it smaller\.$"):
+        parse_mesh(f"fsdp={MOST_DEVICES},tensor=2")
 
 
 def test_devices_without_a_mesh_all_lie_along_fsdp(devices):

@@ -19,6 +19,7 @@ from nsysoffload.recorders.flags import using, xla_flags
 from nsysoffload.recorders.predict.compile import Compiled, compile_program
 from nsysoffload.recorders.predict.constants import constants_for, measured
 from nsysoffload.recorders.predict.predict import STEPS, Options, Predicted, predict
+from nsysoffload.recorders.predict.process import Cancelled
 from nsysoffload.recorders.predict.run_folder import write_run
 from nsysoffload.recorders.predict.versions import JAX_VERSION, VersionError
 from nsysoffload.recorders.variants import PROFILED, folder_name
@@ -178,7 +179,10 @@ def recorded(
 
 @contextmanager
 def _logged(folder: Path) -> Iterator[Path]:
-    """Give a log, ``log.txt`` if all goes well, else ``failed.log`` beside what was there."""
+    """Give a log, ``log.txt`` if all goes well, else ``failed.log`` beside what was there.
+
+    Where nothing ran or another thread gave up, nothing is left behind.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -188,8 +192,8 @@ def _logged(folder: Path) -> Iterator[Path]:
     log = folder / "failed.log"
     try:
         yield log
-    except (UsageError, VersionError):
-        log.unlink(missing_ok=True)  # nothing ran
+    except (UsageError, VersionError, Cancelled):
+        log.unlink(missing_ok=True)
         with suppress(OSError):
             folder.rmdir()
         raise

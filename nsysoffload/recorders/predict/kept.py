@@ -9,6 +9,7 @@ from threading import Event
 
 from nsysoffload.errors import OffloadError, TraceError
 from nsysoffload.recorders.predict.capture import Accept, Request, made_of, options_of, recorded
+from nsysoffload.recorders.predict.process import Cancelled
 from nsysoffload.recorders.predict.run_folder import is_whole, read_manifest
 from nsysoffload.recorders.predict.versions import VersionError
 from nsysoffload.trace.export import Export
@@ -119,7 +120,8 @@ def predicted_runs(
 
     def outcome(run: Asked) -> Outcome:
         made = _outcome(run, cancelled)
-        progress(made)
+        if not isinstance(made.error, Cancelled):
+            progress(made)
         return made
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

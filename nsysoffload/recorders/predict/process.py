@@ -18,7 +18,7 @@ from nsysoffload.errors import RecordingError, UsageError
 from nsysoffload.recorders.flags import SCHEDULER_LOG, joined, without_profile
 from nsysoffload.recorders.predict.versions import INSTALL, JAX_VERSION
 
-__all__ = ["CompileError", "Process"]
+__all__ = ["Cancelled", "CompileError", "Process"]
 
 _WORKER = "nsysoffload.recorders.predict._worker"
 _POLL_S = 0.05
@@ -34,6 +34,10 @@ _NO_TOOL = re.compile(r"Couldn't find a suitable version of (\w+)|(libdevice) no
 
 class CompileError(RecordingError):
     """A program could not be traced or compiled."""
+
+
+class Cancelled(CompileError):
+    """Another thread has given up."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Process:
         except TypeError as error:
             raise UsageError(f"The arguments of {self.name} have to be JSON: {error}.") from error
         printed = self.log or folder / "log.txt"
-        status = self._run(text, flags, printed)
+        status = self._run(text, flags, folder, printed)
         answered = folder / "answer.json"
         if not answered.exists():
             raise CompileError(self._ended(status, _text(printed)))
@@ -82,7 +86,7 @@ class Process:
             raise CompileError(self._failed(answer["failed"], answer["error"], _text(printed)))
         return answer
 
-    def _run(self, request: str, flags: tuple[str, ...], printed: Path) -> int:
+    def _run(self, request: str, flags: tuple[str, ...], scratch: Path, printed: Path) -> int:
         """Return the exit status of the worker; what it prints goes to a file."""
         with printed.open("w", encoding="utf-8") as output:
             worker = subprocess.Popen(
@@ -90,7 +94,7 @@ class Process:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=_environment(flags),
+                env=_environment(flags, scratch),
                 text=True,
             )
             # The pipe stays open as long as this process lives, and the worker ends with it.
@@ -109,7 +113,7 @@ class Process:
         end = math.inf if self.timeout_s is None else time.monotonic() + self.timeout_s
         while worker.poll() is None:
             if self.cancelled and self.cancelled.is_set():
-                raise CompileError(f"Compiling {self.name} was interrupted.")
+                raise Cancelled(f"Compiling {self.name} was interrupted.")
             if time.monotonic() > end:
                 raise CompileError(
                     f"Compiling {self.name} took longer than {self.timeout_s:g} s; allow more time,"
@@ -148,10 +152,11 @@ class Process:
         return f" (more in {self.log})" if self.log else ""
 
 
-def _environment(flags: tuple[str, ...]) -> dict[str, str]:
+def _environment(flags: tuple[str, ...], scratch: Path) -> dict[str, str]:
     inherited = {k: v for k, v in os.environ.items() if not _NOT_INHERITED.fullmatch(k)}
     return inherited | {
         "XLA_FLAGS": joined(flags),
+        "TMPDIR": str(scratch),  # what a killed compiler leaves goes with the folder
         "JAX_PLATFORMS": "cpu",
         "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",  # there are no CUDA libraries to check
         **(SCHEDULER_LOG if without_profile(flags) != flags else {}),

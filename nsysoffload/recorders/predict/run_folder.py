@@ -67,7 +67,7 @@ def is_whole(folder: Path, manifest: Mapping[str, Any]) -> bool:
         return False
     try:
         return all(_digest(folder / Path(name).name) == told for name, told in digests.items())
-    except OSError:
+    except (OSError, ValueError):  # a name may have been made to hold a null
         return False
 
 

@@ -13,7 +13,7 @@ from nsysoffload.recorders.predict.capture import Request, options_of, timed
 from nsysoffload.recorders.predict.demo import REQUEST as DEMO
 from nsysoffload.recorders.predict.demo import bundled
 from nsysoffload.recorders.predict.kept import Asked, kept, predicted_run, predicted_runs
-from nsysoffload.recorders.predict.process import CompileError
+from nsysoffload.recorders.predict.process import Cancelled, CompileError
 
 REQUEST = replace(DEMO, steps=1)
 TINY = Request(model="tiny", target="h100", layers=2, batch=2, seq=64, optimizer="sgd", steps=1)
@@ -87,7 +87,7 @@ def test_a_trace_that_another_run_left_is_not_taken(run, tmp_path):
     assert kept(REQUEST, "remat", run.folder) is None
 
 
-@pytest.mark.parametrize("digests", [None, {}, [], "all", {"trace.sqlite": None}])
+@pytest.mark.parametrize("digests", [None, {}, [], "all", {"trace.sqlite": None}, {"a\0": ""}])
 def test_a_manifest_that_vouches_for_nothing_is_no_proof(run, digests):
     path = run.folder / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "sha256": digests}))
@@ -135,3 +135,29 @@ def test_a_failure_among_several_costs_the_others_nothing(tmp_path):
     assert save.prediction.variant == "save:query"
     assert kept(TINY, "save:query", tmp_path / "save") == save.prediction
     assert sorted(map(id, told)) == sorted(map(id, (flag, policy, save, remat)))
+
+
+@pytest.mark.usefixtures("compiler")
+def test_what_another_thread_gave_up_is_no_outcome_and_leaves_nothing(tmp_path):
+    told, cancelled = [], threading.Event()
+    cancelled.set()
+    with pytest.raises(Cancelled):
+        predicted_run(TINY, "remat", tmp_path / "remat", told.append, cancelled)
+    assert not (tmp_path / "remat").exists()
+    assert told == []
+
+
+@pytest.mark.usefixtures("compiler")
+def test_an_interrupted_search_tells_no_outcome_of_what_it_gave_up(tmp_path):
+    told = []
+
+    def tell(outcome):
+        told.append(outcome.asked.variant)
+        raise KeyboardInterrupt
+
+    run_in(tmp_path / "kept", TINY)
+    asked = [Asked(TINY, "remat", tmp_path / "kept"), Asked(TINY, "none", tmp_path / "none")]
+    with pytest.raises(KeyboardInterrupt):
+        predicted_runs(asked, tell)
+    assert told == ["remat"]
+    assert not (tmp_path / "none").exists()
