@@ -75,7 +75,9 @@ def test_a_command_of_the_readme_works(command, workplace):
         return
     if command.startswith("nsysoffload study "):
         # It takes half an hour, and goes on where it was interrupted.
-        with subprocess.Popen(command.split(), stderr=subprocess.PIPE, text=True) as study:
+        # Tests may run in the background, where interrupts are ignored.
+        words = ["env", "--default-signal=INT", *command.split()]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as study:
             assert study.stderr
             assert "searching the best policy" in study.stderr.readline()
             study.send_signal(signal.SIGINT)
