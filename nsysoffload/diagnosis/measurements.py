@@ -16,6 +16,7 @@ from nsysoffload.overlap.waits import Waits
 from nsysoffload.timeline.coverage import names_matching
 from nsysoffload.timeline.intervals import (
     Intervals,
+    covered_ns,
     difference,
     intersection,
     spans_of,
@@ -28,6 +29,7 @@ __all__ = ["Calls", "Claim", "Measurements"]
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
 NO_OP = -1
+_MOST_OPS = 5  # of those whose copies run in stalls
 
 
 @dataclass(frozen=True)
@@ -237,11 +239,16 @@ class Measurements:
         values : int64 array, shape (n,)
             What to group.
         """
-        named = self.transfer_thunk[transfers] >= 0
-        op = np.where(named, self.transfer_op[transfers], NO_OP)
+        op = np.where(self._named[transfers], self.transfer_op[transfers], NO_OP)
         way = self.way[transfers]
         for code, number in sorted(set(zip(way.tolist(), op.tolist(), strict=True))):
             yield DIRECTIONS[code], number, values[(way == code) & (op == number)]
+
+    @cached_property
+    def _named(self) -> _Bools:
+        """Tell of which transfers XLA's operation is known."""
+        named: _Bools = self.transfer_thunk >= 0
+        return named
 
     # --- Stalls ---
 
@@ -300,9 +307,11 @@ class Measurements:
         for direction, op, mine in self.by_op(self.blocker[rows], rows):
             longest = mine[np.argsort(-self.stall_ns[mine], kind="stable")]
             blockers = self.blocker[longest]
+            spans = union(self.stall_spans[mine])
+            moving = self._moving_in(spans, direction)
             yield Claim(
                 cause,
-                union(self.stall_spans[mine]),
+                spans,
                 direction,
                 op,
                 {
@@ -310,10 +319,24 @@ class Measurements:
                     "proven": int(self.stall["proven"].to_numpy()[mine].sum()),
                     "copy_ns": int(self.length_ns[blockers].sum()),
                     "copy_row_ids": self.row_ids(blockers[:10]),
+                    # What waits is the last of its queue, and most of the wait may be for others.
+                    **({"copies_in_stalls_ns": moving} if len(moving) > 1 else {}),
                     **evidence(longest),
                 },
                 places=self.stall_spans[longest[:10]],
             )
+
+    def _moving_in(self, spans: Intervals, direction: str) -> list[list[Any]]:
+        """Return the operations whose copies of a direction ran in a union, and how long each.
+
+        The longest first, at most `_MOST_OPS`; nothing where XLA's operations are not known.
+        """
+        rows = np.flatnonzero((self.transfers["direction"] == direction) & self._named)
+        time_ns = covered_ns(self.spans[rows], spans)
+        total = np.zeros(len(self.ops), dtype=np.int64)
+        np.add.at(total, self.transfer_op[rows], time_ns)
+        longest = np.argsort(-total, kind="stable")[:_MOST_OPS]
+        return [[self.ops[op], int(total[op])] for op in longest if total[op]]
 
     # --- Gaps and calls ---
 

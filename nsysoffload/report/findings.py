@@ -206,6 +206,9 @@ def _fitting(
 ) -> str:
     """Fit the advice to the run: what is on already, and what the change would save here."""
     advice = finding.advice
+    if finding.cause in _HIDING and device.measurements.has_xla:
+        is_on = _LATENCY_HIDING in flags or (preset or "default") != "default"
+        return _HIDING[finding.cause] if is_on else advice
     if finding.cause != "issued_too_late":
         return advice
     if (preset or "").startswith("pipelined") or _PIPELINING in flags:
@@ -221,6 +224,20 @@ def _fitting(
     return advice
 
 
+_LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"  # in all presets but one
+_HIDING = {
+    "collective_only": (
+        "The latency hiding scheduler is on already: raise"
+        " --xla_gpu_experimental_parallel_collective_overlap_limit so that several collectives may"
+        " be under way, or let it go by the times of this program, from nsysoffload profile."
+    ),
+    "same_stream": (
+        "Use jax 0.12 or later, whose runtime has a stream for each direction of copies. There,"
+        " such a copy is one that XLA's schedule makes synchronous, though its latency hiding"
+        " scheduler is on: run the layers in jax.lax.scan and name values inside the layer, as"
+        " copies of unrolled layers may be serialised or dropped."
+    ),
+}
 _PIPELINING = "--xla_gpu_enable_pipelined_host_offloading=true"
 _DOUBLE_BUFFERING = "--xla_gpu_enable_while_loop_double_buffering=true"
 _PROFILE_FLAG = "--xla_gpu_pgle_profile_file_or_directory_path="

@@ -195,8 +195,17 @@ def _number(path: str, key: str, value: object) -> Words:
     return (Figure(path, text),) if is_number else (text,)
 
 
+def _entry(value: object) -> str:
+    """Write an entry of a list; a name may come with its time in nanoseconds."""
+    match value:
+        case [str(name), int(time_ns)]:
+            return f"{name} {fmt.duration(time_ns)}"
+        case _:
+            return str(value)
+
+
 def _listed(values: Sequence[object]) -> str:
     """Write a list, cut where it's long."""
-    shown = ", ".join(fmt.shorten(fmt.plain(str(value)), 60) for value in islice(values, _ROWS))
+    shown = ", ".join(fmt.shorten(fmt.plain(_entry(value)), 60) for value in islice(values, _ROWS))
     more = len(values) - _ROWS
     return f"{shown} and {fmt.count(more)} more" if more > 0 else shown

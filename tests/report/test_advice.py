@@ -13,6 +13,7 @@ from tests.report.examples import PREDICTION, RECORDING
 from tests.report.test_findings import steps
 
 PIPELINED = "--xla_gpu_enable_pipelined_host_offloading=true"
+LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
 TWICE = "--xla_gpu_enable_while_loop_double_buffering=true"
 PROFILED = "--xla_gpu_pgle_profile_file_or_directory_path=PATH"
 
@@ -65,3 +66,24 @@ def test_double_buffering_that_is_on_is_not_advised(preset, flags):
     said = advice(preset, flags)
     assert said.startswith("Pipelined offloading and double buffering are on already")
     assert "nsysoffload profile" in said
+
+
+@pytest.mark.parametrize(
+    ("preset", "flags", "is_on"),
+    [
+        pytest.param("default", (), False, id="off"),
+        pytest.param(None, (), False, id="nothing known"),
+        pytest.param("lhs", (), True, id="by its preset"),
+        pytest.param("default", (LATENCY_HIDING,), True, id="by its flags"),
+    ],
+)
+def test_a_scheduler_that_is_on_is_not_advised(preset, flags, is_on):
+    trace = steps(300, 300, xla=True)
+    for number in range(2):
+        at, call = 11_000 + 20_000 * number, (100 * number + 3, 100 * number + 4)
+        trace.kernel((at, at + 900), "ncclDevKernel_AllReduce", stream=30, call=call)
+    run = RunFolder(recording=replace(RECORDING, xla_preset=preset, xla_flags=flags))
+    found = compose(*everything(trace.build()), None, {}, run).findings
+    said = [finding.advice for finding in found if finding.cause == "collective_only"]
+    assert [f"{LATENCY_HIDING} move" in advice for advice in said] == [not is_on]
+    assert [advice.startswith("The latency hiding") for advice in said] == [is_on]

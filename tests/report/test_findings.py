@@ -100,3 +100,35 @@ def test_findings_stand_by_their_cost_and_notes_behind_them():
         assert finding.evidence["stalls"] == 3
         assert len(finding.evidence["copy_row_ids"]) == 3
         assert finding.evidence["spans"]
+
+
+def queued(*ops):
+    """Steps in which a kernel waits for copies of these operations, 100 us each, on one stream."""
+    trace = TraceBuilder("NVIDIA GB200", unit="us")
+    for number in range(3):
+        host, at = 100 * number + 1, 1_000 + 5_000 * number
+        trace.nvtx(STEP_RANGE, (host, host + 90))
+        trace.kernel((at, at + 1_000), "gemm", call=(host + 1, host + 2))
+        for place, op in enumerate(ops):
+            call = (host + 10 + 4 * place, host + 11 + 4 * place)
+            trace.nvtx(f"Thunk:#name=jit(f),hlo_op={op}#", (call[0] - 1, call[1] + 1))
+            begin = at + 1_000 + 100 * place
+            trace.copy("d2h", (begin, begin + 100), stream=20, call=call)
+        begin = at + 1_000 + 100 * len(ops)
+        trace.kernel((begin, at + 4_000), "gemm", call=(host + 80, host + 81))
+    return trace.build()
+
+
+def test_a_stall_names_the_copies_that_ran_in_it_beside_the_one_that_was_waited_for():
+    (finding,) = report_of(queued("large.1", "large.2", "large.1", "small")).findings
+    assert (finding.op, finding.lost_ns_per_step) == ("small", 400_000)
+    assert finding.evidence["copies_in_stalls_ns"] == [
+        ["large.1", 600_000],  # two of 100 us in each of three steps
+        ["large.2", 300_000],
+        ["small", 300_000],
+    ]
+
+
+def test_a_stall_of_one_operation_alone_says_no_more():
+    (finding,) = report_of(queued("small", "small")).findings
+    assert "copies_in_stalls_ns" not in finding.evidence
