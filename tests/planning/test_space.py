@@ -66,7 +66,7 @@ def test_bytes_are_those_of_one_device():
     ("chosen", "sentence"),
     [
         (["mlp_down"], "The model names no value 'mlp_down'; choose from layer_input, "),
-        ([""], "The model names no value ''; choose from "),
+        ([""], "A name is empty; write NAME,NAME."),
         ([], "There is no name to place; give at least one, or leave the choice open."),
     ],
 )
