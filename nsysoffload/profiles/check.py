@@ -17,11 +17,20 @@ from nsysoffload.errors import UsageError
 from nsysoffload.hardware import TARGETS
 from nsysoffload.profiles.distances import Distance, distances
 from nsysoffload.profiles.files import write
-from nsysoffload.profiles.fit import PLACES, Taken, refuse_flags, refuse_module, taken, text_of
+from nsysoffload.profiles.fit import (
+    ARGUMENTS,
+    PLACES,
+    Taken,
+    refuse_flags,
+    refuse_module,
+    taken,
+    text_of,
+)
 from nsysoffload.profiles.instructions import instructions
 from nsysoffload.profiles.profile import About, Made
 from nsysoffload.profiles.run import Run
 from nsysoffload.recorders.flags import using, without_profile
+from nsysoffload.recorders.predict.capture import PROGRAM
 from nsysoffload.recorders.predict.compile import Compiled, compile_program
 from nsysoffload.recorders.predict.predict import Options, predict
 from nsysoffload.recorders.predict.versions import JAX_VERSION
@@ -33,17 +42,6 @@ __all__ = ["UNMOVED", "Check", "Side", "check"]
 UNMOVED = "Every host copy stands where it stood without the profile."
 """What is said where a profile changes nothing."""
 
-_PROGRAM = "workloads.step:program"
-_ARGUMENTS = (
-    "model",
-    "policy",
-    "mesh",
-    "batch",
-    "seq",
-    "optimizer",
-    "offload_optimizer",
-    "layers",
-)
 _GROWTH = 0.005  # of the device's need; less is not worth a word
 
 
@@ -161,10 +159,10 @@ def _compiled(
 ) -> Compiled:
     program: Mapping[str, Any] = run.program or {}
     return compile_program(
-        _PROGRAM,
+        PROGRAM,
         target=TARGETS[str(run.target)],
         devices=run.devices or 1,
-        arguments={name: program[name] for name in _ARGUMENTS if name in program},
+        arguments={name: program[name] for name in ARGUMENTS if name in program},
         flags=flags,
         log=log,
         cancelled=cancelled,

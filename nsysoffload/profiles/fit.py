@@ -14,6 +14,7 @@ from nsysoffload.recorders.flags import without_paths, without_profile
 from nsysoffload.report.format import plain
 
 __all__ = [
+    "ARGUMENTS",
     "PLACES",
     "Taken",
     "refuse_flags",
@@ -27,7 +28,7 @@ PLACES = re.compile(r"--xla_dump_\w+=.*|--\w+=PATH")
 """Flags that say where files are, which changes nothing in the program."""
 
 # Of one program, a run may say what another one leaves to its defaults, as None or as no text.
-_ARGUMENTS = (
+ARGUMENTS = (
     "model",
     "policy",
     "layers",
@@ -106,7 +107,7 @@ def refuse_program(
     """
     own = about.program or {}
     pairs = [
-        *((name, own.get(name), program.get(name)) for name in _ARGUMENTS),
+        *((name, own.get(name), program.get(name)) for name in ARGUMENTS),
         ("target", about.target, target),
         ("release of jax", about.jax_version, jax_version),
     ]

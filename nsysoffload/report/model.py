@@ -436,9 +436,9 @@ class Finding:
 
     ``severity`` is ``finding`` if something is lost, else ``note``. ``lost_ns_per_step`` is time
     outside compute that this cause owns; ``excess_ns_per_step`` is time by which kernels or copies
-    took longer than alone, which is not lost time and never added to it. ``evidence`` are numbers
-    and lists of row ids; its ``spans`` are ``[start_ns, end_ns]`` of the costliest places, on the
-    trace's clock, for the timeline.
+    took longer than alone, which is not lost time and never added to it. ``evidence`` are
+    numbers, and lists of row ids, of names, or of names with their times; its ``spans`` are
+    ``[start_ns, end_ns]`` of the costliest places, on the trace's clock, for the timeline.
     """
 
     cause: str

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from workloads.config import Config
 
 __all__ = [
+    "PROGRAM",
     "Accept",
     "Request",
     "Run",
@@ -42,7 +43,8 @@ __all__ = [
     "timed",
 ]
 
-_PROGRAM = "workloads.step:program"
+PROGRAM = "workloads.step:program"
+"""What makes a train step of the workloads."""
 
 Accept = Callable[[Compiled, Path], None]
 """Takes a compiled program and the log of its compilation; raises what is to be refused."""
@@ -205,7 +207,7 @@ def compiled(
 ) -> Compiled:
     """Compile the step under a variant."""
     return compile_program(
-        _PROGRAM,
+        PROGRAM,
         target=TARGETS[request.target],
         devices=_devices(request),
         arguments=arguments_of(request, variant),
@@ -233,7 +235,7 @@ def made_of(request: Request, variant: str, options: Options) -> str:
     """
     profile = request.profile
     parts = {
-        "program": [_PROGRAM, arguments_of(request, variant)],
+        "program": [PROGRAM, arguments_of(request, variant)],
         "target": asdict(TARGETS[request.target]),
         "flags": flags_of(replace(request, profile=None)),
         "options": asdict(replace(options, variant=variant)),
